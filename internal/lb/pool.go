@@ -1,0 +1,111 @@
+package lb
+
+import (
+	"net/netip"
+	"time"
+
+	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Dialect names the vocabulary in which a pool was written.
+type Dialect string
+
+// Native is the dialect of our own kind Pool.
+const Native Dialect = "native"
+
+// PoolKey names a pool across all dialects.
+type PoolKey struct {
+	Dialect Dialect
+	Name    string
+}
+
+func (k PoolKey) String() string {
+	if k.Dialect == Native {
+		return k.Name
+	}
+	return string(k.Dialect) + "/" + k.Name
+}
+
+// Pool is a set of addresses and the rules for who may have them.
+type Pool struct {
+	Key     PoolKey
+	Created time.Time // of two pools that overlap, the younger one is refused
+
+	// Spans are the addresses, exclusions already taken out: sorted, disjoint,
+	// not adjacent.
+	Spans []netipx.IPRange
+	// Excluded is kept only to be able to say why an address is not given.
+	Excluded []netipx.IPRange
+
+	Descending   bool // hand out the highest free address first
+	ManualOnly   bool // only for Services that ask for the pool or an address in it
+	Disabled     bool // nothing new is handed out; what is held stays
+	Exclusive    bool // an address is never shared between Services
+	MayOverlap   bool // with other pools that may overlap, too
+	SkipIPv4Ends bool // never hand out IPv4 addresses that end in .0 or .255
+
+	// Priority orders pools: lower first, 0 after all others; then by name.
+	Priority int32
+	// Quota limits how many addresses one namespace may hold; 0 is no limit.
+	Quota int
+
+	// Namespaces and NamespaceSelectors together say which namespaces the pool
+	// is for; if Namespaces is nil and there is no selector, for all.
+	Namespaces         sets.Set[string]
+	NamespaceSelectors []labels.Selector
+	// ServiceSelectors, any of which must match; if empty, all do.
+	ServiceSelectors []labels.Selector
+
+	// Reserved addresses are for the named Service only.
+	Reserved map[netip.Addr]types.NamespacedName
+
+	// Invalid, if set, says why the pool hands out nothing.
+	Invalid *Reason
+}
+
+// Admits says whether the pool's rules let the Service of r have an address of
+// it, asked for or not.
+func (p *Pool) Admits(r *Request) bool {
+	return p.admitsNamespace(r) && (len(p.ServiceSelectors) == 0 || matchesAny(p.ServiceSelectors, r.Labels))
+}
+
+func (p *Pool) admitsNamespace(r *Request) bool {
+	if p.Namespaces == nil && len(p.NamespaceSelectors) == 0 {
+		return true
+	}
+	return p.Namespaces.Has(r.Service.Namespace) || matchesAny(p.NamespaceSelectors, r.NamespaceLabels)
+}
+
+func matchesAny(selectors []labels.Selector, l labels.Set) bool {
+	for _, s := range selectors {
+		if s.Matches(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// Contains says whether a is one of the pool's addresses.
+func (p *Pool) Contains(a netip.Addr) bool { return spansContain(p.Spans, a) }
+
+// Excludes says whether a would be one of the pool's but for its exclusions.
+func (p *Pool) Excludes(a netip.Addr) bool { return spansContain(p.Excluded, a) }
+
+func spansContain(spans []netipx.IPRange, a netip.Addr) bool {
+	lo, hi := 0, len(spans)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		switch {
+		case a.Less(spans[mid].From()):
+			hi = mid
+		case spans[mid].To().Less(a):
+			lo = mid + 1
+		default:
+			return true
+		}
+	}
+	return false
+}

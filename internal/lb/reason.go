@@ -1,0 +1,185 @@
+package lb
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Code is the name of a reason: the reason of the condition and of the event,
+// and the label of the metric.
+type Code string
+
+// Reason is one thing that is told to a user: a code of the closed list below
+// and a full sentence with what, which, why and what to do.
+type Reason struct {
+	Code Code
+	Text string
+}
+
+// Ready says whether an object with this reason works as it asks to.
+func (r Reason) Ready() bool { return Reasons[r.Code].Ready }
+
+// Warning says whether the reason's event is a warning.
+func (r Reason) Warning() bool { return Reasons[r.Code].Warning }
+
+func (r Reason) String() string { return string(r.Code) + ": " + r.Text }
+
+// About says what a code means, for the code and for the reference page that is
+// generated from it.
+type About struct {
+	On      string // the kind the reason is seen on
+	Ready   bool   // the condition is True
+	Warning bool   // the event is a warning
+	Means   string // one sentence for the reference
+	Do      string // what the reader can do about it
+	text    string // format of Reason.Text
+	sample  []any  // arguments of the example in the reference
+}
+
+// Example returns the sentence as a user may see it.
+func (a About) Example() string { return fmt.Sprintf(a.text, a.sample...) }
+
+// With returns the reason of this code with args for the blanks in its text.
+func (c Code) With(args ...any) Reason {
+	return Reason{Code: c, Text: fmt.Sprintf(Reasons[c].text, args...)}
+}
+
+// Reasons on Services.
+const (
+	Ready             Code = "Ready"
+	SingleFamily      Code = "SingleFamily"
+	OutOfPool         Code = "OutOfPool"
+	AddressContested  Code = "AddressContested"
+	NoPool            Code = "NoPool"
+	NoPoolMatches     Code = "NoPoolMatches"
+	PoolExhausted     Code = "PoolExhausted"
+	QuotaExceeded     Code = "QuotaExceeded"
+	FamilyUnavailable Code = "FamilyUnavailable"
+	UnknownPool       Code = "UnknownPool"
+	PoolNotAllowed    Code = "PoolNotAllowed"
+	PoolUnavailable   Code = "PoolUnavailable"
+	AddressNotInPool  Code = "AddressNotInPool"
+	AddressInUse      Code = "AddressInUse"
+	AddressReserved   Code = "AddressReserved"
+	AddressIsNode     Code = "AddressIsNode"
+	FamilyMismatch    Code = "FamilyMismatch"
+	SharingConflict   Code = "SharingConflict"
+	InvalidRequest    Code = "InvalidRequest"
+	ForeignWriter     Code = "ForeignWriter"
+)
+
+// Reasons on pools.
+const (
+	PoolReady    Code = "PoolReady"
+	PoolDisabled Code = "PoolDisabled"
+	PoolOverlap  Code = "PoolOverlap"
+	PoolInvalid  Code = "PoolInvalid"
+)
+
+var (
+	sampleAddress = netip.MustParseAddr("192.0.2.7")
+	sampleService = types.NamespacedName{Namespace: "shop", Name: "web"}
+)
+
+// Reasons is the closed list of everything that can be told to a user.
+var Reasons = map[Code]About{
+	Ready: {On: "Service", Ready: true,
+		Means: "The Service has the addresses it asks for.",
+		Do:    "Nothing.",
+		text:  "The Service has %s from pool %s.", sample: []any{"192.0.2.7", `"edge"`}},
+	SingleFamily: {On: "Service", Ready: true,
+		Means: "The Service prefers both IP families and has an address of one; it gets the other as soon as a pool has one.",
+		Do:    "Add addresses of the other family to a pool, or ask for SingleStack.",
+		text:  "The Service has %s from pool %s; it prefers dual-stack, but no pool has a free %s address for it. Add one to a pool, or set ipFamilyPolicy: SingleStack.", sample: []any{"192.0.2.7", `"edge"`, IPv6}},
+	OutOfPool: {On: "Service", Ready: true, Warning: true,
+		Means: "The Service keeps an address that no pool it may use has any more: the pool was shrunk, deleted or refused, or its rules no longer admit the Service.",
+		Do:    `Put the address back into a pool, or move the Service with the annotation fairlead.io/reallocate: "true".`,
+		text:  `The Service keeps %s, which %s. Put it back into a pool, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, sample: []any{"192.0.2.7", "is in no pool any more"}},
+	AddressContested: {On: "Service", Ready: true, Warning: true,
+		Means: "Two Services were found with one address; this one is older and keeps it.",
+		Do:    "Nothing; look for a second controller that serves the same class.",
+		text:  "Address %s was also published for Service %s; this Service is older and keeps it. Look for a second controller that serves the same class.", sample: []any{sampleAddress, sampleService}},
+	NoPool: {On: "Service", Warning: true,
+		Means: "There is no pool at all that the Service's class may use.",
+		Do:    "Create a Pool.",
+		text:  "There is no pool of addresses. Create one: kubectl explain pool.spec."},
+	NoPoolMatches: {On: "Service", Warning: true,
+		Means: "There are pools, but none hands addresses to this Service: their namespaces or selectors leave it out, they are disabled, or they are only given on request.",
+		Do:    "Change the rules of a pool, or ask for one with the annotation fairlead.io/pool.",
+		text:  "None of the %d pools gives addresses to this Service: %s. Change a pool's rules, or ask for a pool with the annotation fairlead.io/pool.", sample: []any{2, `pool "edge" is not for namespace "shop"; pool "lab" is only given on request`}},
+	PoolExhausted: {On: "Service", Warning: true,
+		Means: "Every pool that admits the Service is full.",
+		Do:    "Add addresses to a pool or delete a Service; this one is served at once then.",
+		text:  "No available IPs: no %s address is free in %s. Add addresses or delete a Service.", sample: []any{IPv4, `pool "edge" (8 of 8 used)`}},
+	QuotaExceeded: {On: "Service", Warning: true,
+		Means: "The namespace holds as many addresses of the pool as it may.",
+		Do:    "Raise the pool's quota or delete a Service of the namespace; this one is served at once then.",
+		text:  "Namespace %q holds %d of the %d addresses it may have from pool %q. Raise the pool's quotaPerNamespace, or delete a Service of the namespace.", sample: []any{"shop", 5, 5, "edge"}},
+	FamilyUnavailable: {On: "Service", Warning: true,
+		Means: "No pool that admits the Service has addresses of a family it needs.",
+		Do:    "Add addresses of that family to a pool, or change the Service's ipFamilies or ipFamilyPolicy.",
+		text:  "The Service needs an %s address, and %s none at all. Add some, or change the Service's ipFamilies or ipFamilyPolicy.", sample: []any{IPv6, `pool "edge" has`}},
+	UnknownPool: {On: "Service", Warning: true,
+		Means: "The Service asks for a pool that does not exist or that its class may not use.",
+		Do:    "Correct the name or create the pool.",
+		text:  "The Service asks for an unknown pool %q; there are %s. Correct the annotation, or create the pool.", sample: []any{"egde", `"edge" and "lab"`}},
+	PoolNotAllowed: {On: "Service", Warning: true,
+		Means: "The Service asks for a pool, or for an address of it, whose namespaces or selectors leave the Service out.",
+		Do:    "Change the pool's rules, or ask for another pool.",
+		text:  "The Service asks for %s, but %s. Change the pool's rules, or ask for another.", sample: []any{`pool "edge"`, `pool "edge" is not for namespace "shop"`}},
+	PoolUnavailable: {On: "Service", Warning: true,
+		Means: "The pool asked for hands out nothing at present: it is disabled, invalid, or refused because it overlaps with another.",
+		Do:    "Mend or enable the pool: kubectl describe pool.",
+		text:  "The Service asks for %s, but %s. Mend or enable the pool, or ask for another.", sample: []any{`address 192.0.2.7`, `pool "edge" is disabled`}},
+	AddressNotInPool: {On: "Service", Warning: true,
+		Means: "The Service asks for an address that is in no pool, or not in the pool it asks for.",
+		Do:    "Ask for another address, or add this one to a pool.",
+		text:  "The Service asks for address %s, which is not allowed in config: %s. Add it to a pool, or ask for another.", sample: []any{sampleAddress, "it is in no pool"}},
+	AddressInUse: {On: "Service", Warning: true,
+		Means: "The Service asks for an address that another Service has and does not share.",
+		Do:    "Ask for another address, delete the other Service, or let both share with the annotation fairlead.io/share.",
+		text:  "Address %s is in use by Service %s. Ask for another, delete that Service, or let both share it with the annotation fairlead.io/share.", sample: []any{sampleAddress, sampleService}},
+	AddressReserved: {On: "Service", Warning: true,
+		Means: "The Service asks for an address that the pool reserves for another Service.",
+		Do:    "Ask for another address, or change the reservation in the pool.",
+		text:  "Address %s is reserved for Service %s in pool %q. Ask for another, or change the reservation.", sample: []any{sampleAddress, sampleService, "edge"}},
+	AddressIsNode: {On: "Service", Warning: true,
+		Means: "The address belongs to a node of the cluster: serving it would take the node off the network.",
+		Do:    "Exclude the node's address from the pool, or ask for another address.",
+		text:  "Address %s is an address of node %q. Exclude it from the pool, or ask for another.", sample: []any{sampleAddress, "worker-1"}},
+	FamilyMismatch: {On: "Service", Warning: true,
+		Means: "The addresses asked for do not match the Service's IP families.",
+		Do:    "Ask for one address of each of the Service's families, or change ipFamilies.",
+		text:  "Requested loadBalancer IP(s) [%s] does not match the ipFamily of the service (%s). Ask for one address of each of the Service's families.", sample: []any{"2001:db8::7", IPv4}},
+	SharingConflict: {On: "Service", Warning: true,
+		Means: "The address asked for is shared, but not with this Service: another key, the same port, or another traffic policy.",
+		Do:    "Use the same key on all of them, different ports, and the same externalTrafficPolicy (with Local: the same selector).",
+		text:  "Address %s cannot be shared with Service %s: %s. Use the same fairlead.io/share key, different ports and the same externalTrafficPolicy, or ask for another address.", sample: []any{sampleAddress, sampleService, "port tcp/80 is already in use"}},
+	InvalidRequest: {On: "Service", Warning: true,
+		Means: "Something in the Service cannot be understood.",
+		Do:    "Correct it as the sentence says.",
+		text:  "%s. Correct it.", sample: []any{`Annotation fairlead.io/addresses: "192.0.2.300" is not an IP address`}},
+	ForeignWriter: {On: "Service", Warning: true,
+		Means: "Somebody else keeps changing the Service's status; Fairlead waits longer and longer before it writes again.",
+		Do:    "Find the other controller (kubectl get service -o yaml --show-managed-fields) and give one of the two a loadBalancerClass of its own.",
+		text:  "Somebody else keeps writing this Service's status (%s instead of %s). Find the other writer with kubectl get service -o yaml --show-managed-fields, and give one of the two a loadBalancerClass of its own.", sample: []any{"198.51.100.1", "192.0.2.7"}},
+
+	PoolReady: {On: "Pool", Ready: true,
+		Means: "The pool hands out addresses.",
+		Do:    "Nothing.",
+		text:  "The pool hands out addresses."},
+	PoolDisabled: {On: "Pool",
+		Means: "The pool is disabled: nothing new is handed out, what is held stays.",
+		Do:    "Remove disabled: true to use it again, or delete it once nothing is held.",
+		text:  "The pool is disabled: it hands out nothing new, what is held stays. Remove disabled: true to use it again."},
+	PoolOverlap: {On: "Pool", Warning: true,
+		Means: "The pool has addresses that an older pool has, too: it hands out nothing until one of them is changed.",
+		Do:    "Change or delete one of the two; the refusal is lifted by itself.",
+		text:  "Pool %q is refused: its addresses %s overlap with pool %q. Change or delete one of them.", sample: []any{"lab", "192.0.2.0-192.0.2.7", "edge"}},
+	PoolInvalid: {On: "Pool", Warning: true,
+		Means: "Something in the pool cannot be understood or used: it hands out nothing new, what is held stays.",
+		Do:    "Correct it as the sentence says.",
+		text:  "The pool is refused: %s. Correct it.", sample: []any{`addresses[0]: "192.0.2.300" is not an IP address`}},
+}

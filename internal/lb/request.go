@@ -1,0 +1,74 @@
+package lb
+
+import (
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Request is what one Service asks for.
+type Request struct {
+	Service types.NamespacedName
+	UID     types.UID
+	Created time.Time // of two Services that claim one address, the older keeps it
+
+	Labels          labels.Set
+	NamespaceLabels labels.Set
+
+	// Dialects whose pools the Service's class may use.
+	Dialects []Dialect
+
+	// Families the Service has, the primary one first; never empty.
+	Families []Family
+	Policy   FamilyPolicy
+
+	// Addresses asked for, at most one per family; empty means any.
+	Addresses []netip.Addr
+	// Pool asked for by name; empty means any that admits the Service.
+	Pool string
+
+	// ShareKey, if not empty, lets Services with the same key and the same
+	// Backends live on one address as long as no (protocol, port) is theirs both.
+	ShareKey string
+	// Backends is empty where any node may receive the traffic; with
+	// externalTrafficPolicy Local it is the Service's selector, because the node
+	// that has the address must have the pods of all Services on it.
+	Backends string
+	Ports    []Port
+
+	// Reallocate asks to give up an address that is out of pool.
+	Reallocate bool
+
+	// Invalid, if set, says what in the Service cannot be understood. What it
+	// holds it keeps; it gets nothing new.
+	Invalid *Reason
+}
+
+// Port is one port of a Service.
+type Port struct {
+	Protocol string // TCP, UDP or SCTP
+	Number   uint16
+}
+
+// Older says whether the Service of r is older than that of o: by creation
+// time, then by UID, so that everybody who asks gets the same answer.
+func (r *Request) Older(o *Request) bool {
+	if !r.Created.Equal(o.Created) {
+		return r.Created.Before(o.Created)
+	}
+	return r.UID < o.UID
+}
+
+// Verdict answers a Request: the addresses the Service has, in the order in
+// which they are published, where they are from, and the reason.
+//
+// A verdict may have addresses and a reason that is not Ready: the Service asks
+// for something it cannot have, and keeps what it has until then.
+type Verdict struct {
+	Addresses []netip.Addr
+	// Pools from which Addresses are, without repetition; empty if out of pool.
+	Pools  []PoolKey
+	Reason Reason
+}
