@@ -1,0 +1,74 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Agent is what the agent of one node announces: the object has the node's
+// name, is written by that node's agent at most once a second, and is read by
+// people. Nobody has to create it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=fairlead
+// +kubebuilder:printcolumn:name="Announced",type=integer,JSONPath=`.status.announced`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Agent struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Status AgentStatus `json:"status,omitempty"`
+}
+
+// AgentStatus is written by the node's agent.
+type AgentStatus struct {
+	// Announced is the number of addresses the node announces.
+	//
+	// +optional
+	Announced int32 `json:"announced,omitempty"`
+
+	// Addresses the node announces, at most 500 of them.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=500
+	// +listType=atomic
+	Addresses []Announcement `json:"addresses,omitempty"`
+
+	// Conditions; Ready says whether the node can announce, and why not.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Announcement is one address that a node announces.
+type Announcement struct {
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
+	// +kubebuilder:validation:MaxLength=45
+	Address string `json:"address"`
+	// Services that have the address, as namespace/name.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Services []string `json:"services"`
+	// Interface on which the address is answered for.
+	//
+	// +optional
+	Interface string `json:"interface,omitempty"`
+	// Protocol by which it is announced.
+	//
+	// +kubebuilder:validation:Enum=ARP;NDP;BGP
+	Protocol string `json:"protocol"`
+	// Since when the node has it.
+	Since metav1.Time `json:"since"`
+}
+
+// AgentList is a list of agents.
+//
+// +kubebuilder:object:root=true
+type AgentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Agent `json:"items"`
+}
