@@ -1,0 +1,44 @@
+# "make" alone prints what there is to make. Tools are pinned in tools.mod.
+SHELL := bash
+TOOL := go tool -modfile=tools.mod
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+
+.PHONY: help build kube up down test bench check generate clean gcc
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/fairlead and bin/sandbox
+	$(BUILD) -o bin/ ./cmd/fairlead ./cmd/sandbox
+
+kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes the first time)
+	bin/sandbox kube
+
+up: kube ## start a real cluster of three nodes on this machine, with Fairlead in it
+	bin/sandbox up
+
+down: build ## stop that cluster and leave nothing behind
+	bin/sandbox down
+
+test: kube gcc ## run all tests, on a real API server and on real nodes
+	CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -race -shuffle=on -timeout 30m ./...
+
+bench: kube ## measure against what the API server can do alone
+	go test -run '^$$' -bench . -timeout 60m ./...
+
+check: ## gofmt, vet, staticcheck, golangci-lint, generated files
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt -w the files above" >&2; exit 1; }
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	$(TOOL) golangci-lint run
+	go run ./cmd/generate -check
+
+generate: ## write again what is made from something else: CRDs, deploy/, docs/reference/
+	go run ./cmd/generate
+
+clean: down ## stop the cluster and remove bin/
+	rm -rf bin
+
+gcc: # for the race detector
+	@command -v gcc >/dev/null || { apt-get -q update && apt-get -q install -y --no-install-recommends gcc libc6-dev; }
