@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fairlead.io/internal/lb"
+)
+
+// pages make docs/reference/, each from what the code itself uses.
+var pages = map[string]func(*page) error{
+	"reasons.md":       reasonsPage,
+	"kinds.md":         kindsPage,
+	"annotations.md":   annotationsPage,
+	"configuration.md": configurationPage,
+}
+
+func reference() (files, error) {
+	made := files{}
+	for name, fill := range pages {
+		var p page
+		if err := fill(&p); err != nil {
+			return nil, fmt.Errorf("make %s: %w", name, err)
+		}
+		made["docs/reference/"+name] = p.Bytes()
+	}
+	return made, nil
+}
+
+// page is a page of the reference while it is written.
+type page struct{ bytes.Buffer }
+
+func (p *page) title(title, from, about string) {
+	fmt.Fprintf(p, "# %s\n\n<!-- Made from %s by \"make generate\". Do not edit. -->\n\n%s\n", title, from, about)
+}
+
+func (p *page) heading(text string) { fmt.Fprintf(p, "\n## %s\n\n", text) }
+
+func (p *page) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
+
+// row writes one row of a table.
+func (p *page) row(cells ...string) {
+	for i, c := range cells {
+		cells[i] = strings.ReplaceAll(strings.Join(strings.Fields(c), " "), "|", "\\|")
+	}
+	fmt.Fprintf(p, "| %s |\n", strings.Join(cells, " | "))
+}
+
+// table writes the head of a table.
+func (p *page) table(heads ...string) {
+	p.row(heads...)
+	fmt.Fprintf(p, "|%s\n", strings.Repeat("---|", len(heads)))
+}
+
+func reasonsPage(p *page) error {
+	p.title("Reasons", "internal/lb/reason.go", `Everything that Fairlead tells about a Service or a pool has one of these
+reasons. The same code is the reason of the condition (`+"`fairlead.io/Ready`"+` on a
+Service, `+"`Ready`"+` on a pool), the reason of the event, and the label of the metric.
+The list is complete.
+
+    kubectl describe service NAME    # the events
+    kubectl get service NAME -o yaml # the condition
+    kubectl describe pool NAME`)
+	for _, group := range []struct {
+		on      string
+		ready   bool
+		heading string
+	}{
+		{"Service", true, "On Services that have what they ask for"},
+		{"Service", false, "On Services that wait"},
+		{"Pool", true, "On pools that hand out addresses"},
+		{"Pool", false, "On pools that do not"},
+	} {
+		p.heading(group.heading)
+		for _, code := range slices.SortedFunc(maps.Keys(lb.Reasons), inOrder) {
+			about := lb.Reasons[code]
+			if about.On != group.on || about.Ready != group.ready {
+				continue
+			}
+			p.printf("### %s\n\n%s\n\n> %s\n\nWhat to do: %s\n\n", code, about.Means, about.Example(), about.Do)
+		}
+	}
+	return nil
+}
+
+// inOrder puts the best news first, then goes by name.
+func inOrder(a, b lb.Code) int {
+	return cmp.Or(
+		cmp.Compare(warns(a), warns(b)),
+		cmp.Compare(a, b),
+	)
+}
+
+func warns(c lb.Code) int {
+	if lb.Reasons[c].Warning {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// goFiles parses Go files with their comments.
+func goFiles(paths ...string) ([]*ast.File, error) {
+	var parsed []*ast.File
+	for _, path := range paths {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		parsed = append(parsed, f)
+	}
+	return parsed, nil
+}
+
+// annotationsPage has one section for each documented constant: its comment is
+// prose, then lines "Type:", "Default:" and "Impact:".
+func annotationsPage(p *page) error {
+	p.title("Annotations", "internal/compat/native/annotation.go", "What a Service may ask for, and what is written on it. \"Impact\" says what happens to a\nService that is already served when the annotation is changed.")
+	parsed, err := goFiles("internal/compat/native/annotation.go")
+	if err != nil {
+		return err
+	}
+	for _, decl := range parsed[0].Decls {
+		group, ok := decl.(*ast.GenDecl)
+		if !ok || group.Tok != token.CONST {
+			continue
+		}
+		p.heading(strings.TrimRight(strings.TrimSpace(group.Doc.Text()), "."))
+		for _, spec := range group.Specs {
+			constant := spec.(*ast.ValueSpec)
+			text, facts, found := strings.Cut(constant.Doc.Text(), "\n\nType:")
+			if !found {
+				return fmt.Errorf("%s: its comment has no line \"Type:\"", constant.Names[0])
+			}
+			name, err := strconv.Unquote(constant.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				return err
+			}
+			text = strings.TrimPrefix(text, constant.Names[0].Name+" ")
+			p.printf("### %s\n\n%s%s\n\n", name, strings.ToUpper(text[:1]), text[1:])
+			for fact := range strings.Lines("Type:" + facts) {
+				p.printf("- %s", fact)
+			}
+			p.printf("\n")
+		}
+	}
+	return nil
+}
+
+// structs returns the struct types of a file by name.
+func structs(f *ast.File) map[string]*ast.StructType {
+	found := map[string]*ast.StructType{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.TypeSpec); ok {
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				found[spec.Name.Name] = s
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func configurationPage(p *page) error {
+	p.title("Configuration file", "internal/config/config.go", "The file that `--config` names; the chart writes it from its values `clusterName` and\n`classes`. Everything but `apiVersion` and `kind` is optional. A field that is not\nlisted here is an error.\n\n"+
+		"    apiVersion: fairlead.io/v1alpha1\n    kind: Configuration\n    clusterName: prod\n    classes:\n    - name: \"\"        # Services without spec.loadBalancerClass\n      backend: announce\n      pools: [native]\n")
+	parsed, err := goFiles("internal/config/config.go")
+	if err != nil {
+		return err
+	}
+	p.table("field", "meaning")
+	return configFields(p, "", structs(parsed[0]), "Configuration")
+}
+
+func configFields(p *page, prefix string, types map[string]*ast.StructType, name string) error {
+	for _, field := range types[name].Fields.List {
+		if field.Tag == nil || field.Doc == nil {
+			continue
+		}
+		tag, err := strconv.Unquote(field.Tag.Value)
+		if err != nil {
+			return fmt.Errorf("read the tag of %v: %w", field.Names, err)
+		}
+		key, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+		p.row("`"+prefix+key+"`", field.Doc.Text())
+		below, suffix := field.Type, "."
+		if list, ok := below.(*ast.ArrayType); ok {
+			below, suffix = list.Elt, "[]."
+		}
+		if ident, ok := below.(*ast.Ident); ok && types[ident.Name] != nil {
+			if err := configFields(p, prefix+key+suffix, types, ident.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func kindsPage(p *page) error {
+	p.title("Kinds", "api/v1alpha1", "Our own kinds, as `kubectl explain pool.spec` tells them, too. All are of group and\nversion `fairlead.io/v1alpha1` and belong to the cluster, not to a namespace.")
+	for _, name := range []string{"pools", "agents"} {
+		// Not charts.CRDs(): this program was built before they were made anew.
+		raw, err := os.ReadFile(filepath.Join(crdDir, "fairlead.io_"+name+".yaml"))
+		if err != nil {
+			return err
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(raw, &crd); err != nil {
+			return err
+		}
+		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		p.heading(crd.Spec.Names.Kind)
+		p.printf("%s\n", schema.Description)
+		for _, part := range []string{"spec", "status"} {
+			root, has := schema.Properties[part]
+			if !has {
+				continue
+			}
+			p.printf("\n### %s: %s\n\n%s\n\n", crd.Spec.Names.Kind, part, root.Description)
+			p.table("field", "type", "default", "meaning")
+			fields(p, "", &root)
+		}
+	}
+	return nil
+}
+
+// fields writes one row for each field below schema, the required ones first.
+func fields(p *page, prefix string, schema *apiextensionsv1.JSONSchemaProps) {
+	required := func(name string) int {
+		if slices.Contains(schema.Required, name) {
+			return 0
+		}
+		return 1
+	}
+	names := slices.SortedFunc(maps.Keys(schema.Properties), func(a, b string) int {
+		if d := required(a) - required(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range names {
+		field := schema.Properties[name]
+		value := ""
+		if required(name) == 0 {
+			value = "required"
+		}
+		if field.Default != nil {
+			value = "`" + strings.Trim(string(field.Default.Raw), `"`) + "`"
+		}
+		p.row("`"+prefix+name+"`", typeOf(&field), value, field.Description+limits(&field))
+		switch {
+		case isForeign(&field):
+		case field.Type == "object":
+			fields(p, prefix+name+".", &field)
+		case field.Type == "array" && field.Items.Schema.Type == "object":
+			if !isForeign(field.Items.Schema) {
+				fields(p, prefix+name+"[].", field.Items.Schema)
+			}
+		}
+	}
+}
+
+// isForeign says whether the fields below are Kubernetes' own: label selectors
+// and conditions.
+func isForeign(s *apiextensionsv1.JSONSchemaProps) bool {
+	_, selector := s.Properties["matchLabels"]
+	_, condition := s.Properties["lastTransitionTime"]
+	return selector || condition
+}
+
+func typeOf(s *apiextensionsv1.JSONSchemaProps) string {
+	switch {
+	case s.Type == "array":
+		return "list of " + typeOf(s.Items.Schema)
+	case len(s.Enum) > 0:
+		var words []string
+		for _, v := range s.Enum {
+			words = append(words, "`"+strings.Trim(string(v.Raw), `"`)+"`")
+		}
+		return strings.Join(words, ", ")
+	case isForeign(s) && len(s.Properties) == 2:
+		return "label selector"
+	case isForeign(s):
+		return "condition"
+	case s.Format == "date-time":
+		return "time"
+	default:
+		return s.Type
+	}
+}
+
+// limits are the sentences for what the API server checks.
+func limits(s *apiextensionsv1.JSONSchemaProps) string {
+	var out strings.Builder
+	if s.MaxItems != nil && !strings.Contains(s.Description, "at most") {
+		fmt.Fprintf(&out, " At most %d.", *s.MaxItems)
+	}
+	rules := s.XValidations
+	if s.Type == "array" {
+		rules = s.Items.Schema.XValidations
+	}
+	for _, rule := range rules {
+		fmt.Fprintf(&out, " Checked: %s.", rule.Message)
+	}
+	return out.String()
+}
