@@ -1,0 +1,110 @@
+package house
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const chart = "charts/fairlead"
+
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestChartLints(t *testing.T) {
+	if out, err := helm(t, "lint", "--strict", chart); err != nil {
+		t.Errorf("helm lint: %v\n%s", err, out)
+	}
+}
+
+func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, value := range []string{
+		"contoller.replicas=3", // a slip of the pen
+		"controller.kind=StatefulSet",
+		"controller.logLevel=loud",
+		"controller.healthPort=70000",
+		"controller.extraArgs={workers=2}",
+		"image.repository=",
+		"classes[0].backend=announce",
+		"metrics.serviceMonitor.interval=often",
+	} {
+		if out, err := helm(t, "template", chart, "--set", value); err == nil || !strings.Contains(out, "schema") {
+			t.Errorf("--set %s: want an error of the schema, got %v\n%.300s", value, err, out)
+		}
+	}
+}
+
+// A value that no template reads does nothing, and a value that changes nothing
+// in the snapshot with every value set is not tested.
+func TestEveryValueIsUsed(t *testing.T) {
+	var values, everything map[string]any
+	var templates strings.Builder
+	for _, f := range tree(t) {
+		switch {
+		case f.path == chart+"/values.yaml":
+			parse(t, f, &values)
+		case f.path == chart+"/testdata/everything.values.yaml":
+			parse(t, f, &everything)
+		case strings.HasPrefix(f.path, chart+"/templates/"):
+			templates.WriteString(f.text)
+		}
+	}
+	set := map[string]bool{}
+	for _, path := range leaves("", everything) {
+		set[path] = true
+	}
+	for _, path := range leaves("", values) {
+		if !strings.Contains(templates.String(), ".Values."+path) {
+			t.Errorf("no template reads the value %s", path)
+		}
+		if !covered(path, set) {
+			t.Errorf("testdata/everything.values.yaml does not set %s", path)
+		}
+	}
+}
+
+// notTogether are values that everything.values.yaml cannot set, and why.
+var notTogether = map[string]string{
+	"controller.kind": "daemonset.values.yaml",
+	"crds.enabled":    "daemonset.values.yaml",
+}
+
+func covered(path string, set map[string]bool) bool {
+	if notTogether[path] != "" {
+		return true
+	}
+	for p := range set {
+		if p == path || strings.HasPrefix(p, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+func parse(t *testing.T, f file, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(f.text), into); err != nil {
+		t.Fatalf("%s: %v", f.path, err)
+	}
+}
+
+// leaves returns the paths of all values that are no maps with entries. What
+// is below "resources" is Kubernetes' own.
+func leaves(prefix string, values map[string]any) []string {
+	var paths []string
+	for key, v := range values {
+		if m, is := v.(map[string]any); is && len(m) > 0 && key != "resources" {
+			paths = append(paths, leaves(prefix+key+".", m)...)
+			continue
+		}
+		paths = append(paths, prefix+key)
+	}
+	return paths
+}
