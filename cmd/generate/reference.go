@@ -17,6 +17,7 @@ var pages = map[string]func(*page) error{
 	"kinds.md":         kindsPage,
 	"annotations.md":   annotationsPage,
 	"configuration.md": configurationPage,
+	"metrics.md":       metricsPage,
 }
 
 func reference() (files, error) {
