@@ -1,0 +1,184 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"fairlead.io/sandbox"
+)
+
+var api *sandbox.API
+
+func TestMain(m *testing.M) {
+	os.Exit(sandbox.TestMain(m, sandbox.Options{Audit: true, Scheduler: true}, &api))
+}
+
+func newClient(t *testing.T) *kubernetes.Clientset {
+	t.Helper()
+	config := api.RESTConfig()
+	config.UserAgent = "test"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func loadBalancer(name string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{
+			Type:     corev1.ServiceTypeLoadBalancer,
+			Selector: map[string]string{"app": name},
+			Ports:    []corev1.ServicePort{{Port: 80}},
+		},
+	}
+}
+
+// eventually waits until the condition holds and fails the test with its last
+// error otherwise.
+func eventually(t *testing.T, condition func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		err := condition(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func TestDataSurvivesKill(t *testing.T) {
+	services := newClient(t).CoreV1().Services("default")
+	created, err := services.Create(t.Context(), loadBalancer("survivor"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := api.RESTConfig().Host
+	if err := api.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := services.Get(t.Context(), "survivor", metav1.GetOptions{}); err == nil {
+		t.Fatal("a killed server answers")
+	}
+	if err := api.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := api.RESTConfig().Host; after != before {
+		t.Errorf("server moved from %s to %s", before, after)
+	}
+	got, err := services.Get(t.Context(), "survivor", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(created, got); diff != "" {
+		t.Errorf("Service changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestWritesAreCounted(t *testing.T) {
+	services := newClient(t).CoreV1().Services("default")
+	created, err := services.Create(t.Context(), loadBalancer("counted"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ip := range []string{"192.0.2.1", "192.0.2.2"} {
+		created.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}}
+		if created, err = services.UpdateStatus(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[sandbox.Write]int{
+		{Verb: "create", Resource: "services", Namespace: "default", Name: "counted", UserAgent: "test", Code: 201}:                        1,
+		{Verb: "update", Resource: "services", Subresource: "status", Namespace: "default", Name: "counted", UserAgent: "test", Code: 200}: 2,
+	}
+	eventually(t, func(context.Context) error {
+		counts, err := api.WriteCounts()
+		if err != nil {
+			return err
+		}
+		got := make(map[sandbox.Write]int)
+		for w, n := range counts {
+			if w.Resource == "services" && w.Name == "counted" {
+				got[w] = n
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return errors.New("writes (-want +got):\n" + diff)
+		}
+		return nil
+	})
+}
+
+// The controller manager makes the EndpointSlice, the scheduler finds no node.
+func TestControllersAndSchedulerRun(t *testing.T) {
+	client := newClient(t)
+	if _, err := client.CoreV1().Services("default").Create(t.Context(), loadBalancer("sliced"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) error {
+		slices, err := client.DiscoveryV1().EndpointSlices("default").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=sliced"})
+		if err == nil && len(slices.Items) == 0 {
+			err = errors.New("the Service has no EndpointSlice")
+		}
+		return err
+	})
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "homeless"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none"}}},
+	}
+	eventually(t, func(ctx context.Context) error { // until it has a service account
+		_, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+	eventually(t, func(ctx context.Context) error {
+		pod, err := client.CoreV1().Pods("default").Get(ctx, "homeless", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+				return nil
+			}
+		}
+		return errors.New("the scheduler has not looked at the pod")
+	})
+}
+
+func TestStopRemovesEverything(t *testing.T) {
+	second, err := sandbox.StartAPI(t.Context(), sandbox.Options{NoControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(second.Kubeconfig)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its directory is left behind: %v", err)
+	}
+}
+
+func TestErrorShowsTheLog(t *testing.T) {
+	_, err := sandbox.StartAPI(t.Context(), sandbox.Options{APIServerArgs: []string{"--no-such-flag"}})
+	if err == nil || !regexp.MustCompile(`(?s)last lines of .*unknown flag: --no-such-flag`).MatchString(err.Error()) {
+		t.Errorf("got error %v, want the last lines of the log", err)
+	}
+}
