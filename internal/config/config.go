@@ -1,0 +1,164 @@
+// Package config reads the configuration file: which classes of Services are
+// served, by which backend, from which pools. It knows nothing about how.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"fairlead.io/internal/lb"
+)
+
+const (
+	apiVersion = "fairlead.io/v1alpha1"
+	kind       = "Configuration"
+)
+
+// Configuration is the file given with --config. Everything in it is optional.
+type Configuration struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+
+	// ClusterName is added to every log line, to tell clusters apart.
+	ClusterName string `json:"clusterName,omitempty"`
+
+	// Classes that are served. A Service of a class that is not listed is never
+	// touched. Without any: Services without a class, and those of class
+	// fairlead.io/fairlead.
+	Classes []Class `json:"classes,omitempty"`
+
+	// Nodes says whether Fairlead also looks after the Node objects.
+	Nodes Nodes `json:"nodes,omitempty"`
+}
+
+// Nodes says which cloud's node controllers run.
+type Nodes struct {
+	// Cloud is "none": Node objects are left to others.
+	Cloud string `json:"cloud,omitempty"`
+}
+
+// Class says how the Services of one spec.loadBalancerClass are served.
+type Class struct {
+	// Name is the Service's spec.loadBalancerClass; "" is for Services without.
+	Name string `json:"name"`
+
+	// Backend that makes the addresses real. "announce": addresses from pools,
+	// announced by the nodes.
+	Backend Backend `json:"backend,omitempty"`
+
+	// Pools are the dialects whose pools the class may use. "native": the kind
+	// Pool.
+	Pools []lb.Dialect `json:"pools,omitempty"`
+}
+
+// Backend makes addresses real.
+type Backend string
+
+// Announce takes addresses from pools; the nodes announce them.
+const Announce Backend = "announce"
+
+var (
+	backends = []Backend{Announce}
+	dialects = []lb.Dialect{lb.Native}
+)
+
+// DefaultClass is the class served besides "" where no file says otherwise.
+const DefaultClass = "fairlead.io/fairlead"
+
+// Default is the configuration without a file.
+func Default() *Configuration {
+	c := &Configuration{APIVersion: apiVersion, Kind: kind}
+	c.complete()
+	return c
+}
+
+// Load reads the file at path.
+func Load(path string) (*Configuration, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Parse reads a configuration. Unknown fields are errors, and all errors are
+// told at once.
+func Parse(data []byte) (*Configuration, error) {
+	var c Configuration
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return nil, err
+	}
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	c.complete()
+	return &c, nil
+}
+
+func (c *Configuration) validate() error {
+	var errs []error
+	if c.APIVersion != apiVersion || c.Kind != kind {
+		errs = append(errs, fmt.Errorf("apiVersion and kind are %q and %q, must be %q and %q", c.APIVersion, c.Kind, apiVersion, kind))
+	}
+	seen := map[string]bool{}
+	for i, class := range c.Classes {
+		if seen[class.Name] {
+			errs = append(errs, fmt.Errorf("classes[%d]: class %q is listed twice", i, class.Name))
+		}
+		seen[class.Name] = true
+		if class.Backend != "" && !slices.Contains(backends, class.Backend) {
+			errs = append(errs, fmt.Errorf("classes[%d]: backend %q is not known; there is %s", i, class.Backend, join(backends)))
+		}
+		for _, d := range class.Pools {
+			if !slices.Contains(dialects, d) {
+				errs = append(errs, fmt.Errorf("classes[%d]: pools %q are not known; there is %s", i, d, join(dialects)))
+			}
+		}
+	}
+	if c.Nodes.Cloud != "" && c.Nodes.Cloud != "none" {
+		errs = append(errs, fmt.Errorf("nodes.cloud %q is not known; there is %q", c.Nodes.Cloud, "none"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Configuration) complete() {
+	if len(c.Classes) == 0 {
+		c.Classes = []Class{{Name: ""}, {Name: DefaultClass}}
+	}
+	for i := range c.Classes {
+		if c.Classes[i].Backend == "" {
+			c.Classes[i].Backend = Announce
+		}
+		if len(c.Classes[i].Pools) == 0 {
+			c.Classes[i].Pools = slices.Clone(dialects)
+		}
+	}
+}
+
+// Class returns how Services of the named class are served, or nil if they are
+// not.
+func (c *Configuration) Class(name string) *Class {
+	for i := range c.Classes {
+		if c.Classes[i].Name == name {
+			return &c.Classes[i]
+		}
+	}
+	return nil
+}
+
+func join[T ~string](all []T) string {
+	var out []string
+	for _, v := range all {
+		out = append(out, fmt.Sprintf("%q", v))
+	}
+	return strings.Join(out, ", ")
+}

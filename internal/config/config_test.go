@@ -1,0 +1,74 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fairlead.io/internal/lb"
+)
+
+func TestParse(t *testing.T) {
+	const head = "apiVersion: fairlead.io/v1alpha1\nkind: Configuration\n"
+	tests := []struct {
+		name, file string
+		want       []Class
+		wantErr    []string
+	}{
+		{name: "empty: the defaults", file: head,
+			want: []Class{{Name: "", Backend: Announce, Pools: []lb.Dialect{lb.Native}}, {Name: DefaultClass, Backend: Announce, Pools: []lb.Dialect{lb.Native}}}},
+		{name: "one class, completed", file: head + "clusterName: prod\nclasses: [{name: example.com/lan}]\nnodes: {cloud: none}\n",
+			want: []Class{{Name: "example.com/lan", Backend: Announce, Pools: []lb.Dialect{lb.Native}}}},
+		{name: "a whole class", file: head + "classes: [{name: \"\", backend: announce, pools: [native]}]\n",
+			want: []Class{{Name: "", Backend: Announce, Pools: []lb.Dialect{lb.Native}}}},
+		{name: "not a configuration", file: "kind: ConfigMap\n", wantErr: []string{`must be "fairlead.io/v1alpha1" and "Configuration"`}},
+		{name: "everything wrong is told", file: head + "classes: [{name: a, backend: cloud}, {name: a, pools: [mine]}]\nnodes: {cloud: moon}\n",
+			wantErr: []string{`backend "cloud" is not known`, `class "a" is listed twice`, `pools "mine" are not known`, `nodes.cloud "moon" is not known`}},
+		{name: "a misspelt field", file: head + "clases: []\n", wantErr: []string{`unknown field "clases"`}},
+		{name: "not YAML", file: "\t{", wantErr: []string{"yaml"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := Parse([]byte(test.file))
+			if len(test.wantErr) > 0 {
+				for _, want := range test.wantErr {
+					if err == nil || !strings.Contains(err.Error(), want) {
+						t.Errorf("error %v does not contain %q", err, want)
+					}
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, c.Classes); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestUnlistedClassIsNotServed(t *testing.T) {
+	if c := Default().Class("example.com/other"); c != nil {
+		t.Errorf("class is served by %v", c)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("apiVersion: fairlead.io/v1alpha1\nkind: Configuration\nclasses: [{name: a, backend: announce, pools: [native]}]\n"))
+	f.Add([]byte("{"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse(data)
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, class := range c.Classes {
+			if seen[class.Name] || class.Backend == "" || len(class.Pools) == 0 {
+				t.Errorf("accepted an incomplete or repeated class: %+v", class)
+			}
+			seen[class.Name] = true
+		}
+	})
+}
