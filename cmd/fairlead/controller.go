@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/controller"
+)
+
+// podNamespaceFile tells a process in a pod its namespace.
+const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+func newControllerCommand() *cobra.Command {
+	var (
+		kubeconfig, configFile string
+		leaderElect            bool
+		leaderNamespace        string
+		logs                   logFlags
+		o                      controller.Options
+	)
+	c := &cobra.Command{
+		Use:   "controller",
+		Short: "Decide which Service has which address, and say why",
+		Long: `Gives every Service of type LoadBalancer of a served class its addresses from
+the pools, or says on the Service why it has none. Runs in a pod or anywhere
+else from where the API server can be reached.`,
+		Args: cobra.NoArgs,
+	}
+	pod := podNamespace()
+	f := c.Flags()
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
+	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+")")
+	f.IntVar(&o.Workers, "workers", 16, "how many Services are written at the same time")
+	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
+	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
+	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
+	logs.add(f)
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if o.Workers < 1 {
+			return fmt.Errorf("--workers is %d, must be at least 1", o.Workers)
+		}
+		if leaderElect && leaderNamespace == "" {
+			return fmt.Errorf("--leader-elect outside of a pod needs --leader-elect-namespace")
+		}
+		if leaderElect {
+			o.LeaderNamespace = leaderNamespace
+		}
+		o.Config = config.Default()
+		if configFile != "" {
+			if o.Config, err = config.Load(configFile); err != nil {
+				return err
+			}
+		}
+		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
+			return err
+		}
+		if o.REST, err = restConfig(kubeconfig); err != nil {
+			return err
+		}
+		o.Log.Info("starting", "version", version, "api server", o.REST.Host, "leader election", leaderElect)
+		return controller.Run(c.Context(), o)
+	}
+	return c
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	c.UserAgent = "fairlead-controller/" + version
+	return c, nil
+}
+
+func podNamespace() string {
+	data, err := os.ReadFile(podNamespaceFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"fairlead.io/internal/config"
+)
+
+// Options of a controller.
+type Options struct {
+	REST   *rest.Config
+	Config *config.Configuration
+	Log    *slog.Logger
+
+	// Workers is how many Services are written at the same time.
+	Workers int
+	// HealthAddress and MetricsAddress to listen on; metrics are served in plain
+	// on a loopback address, and with TLS to authorised clients on others.
+	HealthAddress  string
+	MetricsAddress string
+	// LeaderNamespace is where the Lease for leader election is; empty means that
+	// this controller is alone.
+	LeaderNamespace string
+}
+
+// LeaderLease is the name of the Lease by which replicas elect their leader.
+const LeaderLease = "fairlead-controller"
+
+// A leader that dies without a word is followed within leaseDuration and one
+// leaseRetry; one that ends in order gives the lease back at once.
+const (
+	leaseDuration = 6 * time.Second
+	leaseRenew    = 4 * time.Second
+	leaseRetry    = time.Second
+
+	// shutdownGrace is for writes under way when the process is told to end.
+	shutdownGrace = 3 * time.Second
+)
+
+// Run serves until ctx ends. Losing the leadership is an error: the process must
+// end then, and with it everything that may still write.
+func Run(ctx context.Context, o Options) error {
+	mgr, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	writer, err := newWriter(o.REST)
+	if err != nil {
+		return err
+	}
+	wakes := &waker{}
+	l := newLedger(wakes.wake)
+	waited := prometheus.NewHistogram(timeToAddressOpts)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{l}, waited)
+
+	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log, waited: waited}
+	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
+	l.contested = svc.tellContest
+	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log}
+	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, events: svc.events, log: o.Log}
+
+	for _, step := range []func() error{
+		func() error { return fillCaches(ctx, mgr.GetCache()) },
+		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
+		func() error { return watchPools(mgr, l) },
+		func() error { return watchNodes(mgr, l) },
+		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
+		func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
+		func() error { return serveHealth(mgr, o) },
+		func() error { return serveMetrics(mgr, o, writer, registry) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(o Options) (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	grace, duration, renew, retry := shutdownGrace, leaseDuration, leaseRenew, leaseRetry
+	mgr, err := manager.New(o.REST, manager.Options{
+		Scheme:                        scheme,
+		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
+		Cache:                         cacheOptions(),
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
+		LeaderElection:                o.LeaderNamespace != "",
+		LeaderElectionID:              LeaderLease,
+		LeaderElectionNamespace:       o.LeaderNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &duration,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		GracefulShutdownTimeout:       &grace,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	return mgr, nil
+}
+
+// newWriter returns the client for Services and events. It is not limited on
+// our side: the API server's own fairness does that.
+func newWriter(base *rest.Config) (kubernetes.Interface, error) {
+	c := rest.CopyConfig(base)
+	c.QPS = -1
+	c.ContentType = runtime.ContentTypeProtobuf
+	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	writer, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return writer, nil
+}

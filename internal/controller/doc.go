@@ -1,0 +1,8 @@
+// Package controller gives every Service of type LoadBalancer that is of a
+// served class its addresses, or a reason why not. It is the only writer of
+// Services: what it decides (internal/ipam) it writes with one patch of the
+// Service's status, and nothing is kept anywhere else.
+//
+// It reads Services, pools, namespaces and nodes through one cache, and knows
+// no dialect: internal/compat translates.
+package controller

@@ -1,0 +1,137 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"fairlead.io/internal/lb"
+)
+
+const (
+	// component is the source of our events and the field manager of our writes.
+	component = "fairlead"
+
+	// eventsWait is how long events are held back while addresses are being
+	// written; a cluster that is never idle gets its events all the same.
+	eventsWait = 10 * time.Second
+	// eventsPoll is how often a held-back event looks whether it may go.
+	eventsPoll = 20 * time.Millisecond
+	// eventsKept bounds the memory of a controller that cannot write events: of
+	// more, the oldest are dropped. The condition on the object stays.
+	eventsKept = 20_000
+)
+
+// events writes events one at a time, behind the addresses: while busy says
+// that reconciles are waiting, events wait, too. (client-go's recorder writes
+// at once, drops in bursts, and folds similar events of different Services.)
+type events struct {
+	client kubernetes.Interface
+	log    *slog.Logger
+	busy   func() bool
+
+	mu      sync.Mutex
+	waiting []waitingEvent
+	arrived chan struct{}
+}
+
+type waitingEvent struct {
+	event *corev1.Event
+	since time.Time
+}
+
+func newEvents(client kubernetes.Interface, log *slog.Logger, busy func() bool) *events {
+	return &events{client: client, log: log, busy: busy, arrived: make(chan struct{}, 1)}
+}
+
+// add queues an event that tells r about an object; it never blocks.
+func (e *events) add(about corev1.ObjectReference, r lb.Reason) {
+	now := time.Now()
+	kind := corev1.EventTypeNormal
+	if r.Warning() {
+		kind = corev1.EventTypeWarning
+	}
+	namespace := about.Namespace
+	if namespace == "" { // where kubectl describe looks for events of cluster-wide objects
+		namespace = metav1.NamespaceDefault
+	}
+	event := &corev1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano())},
+		InvolvedObject:      about,
+		Reason:              string(r.Code),
+		Message:             r.Text,
+		Type:                kind,
+		Source:              corev1.EventSource{Component: component},
+		ReportingController: component,
+		FirstTimestamp:      metav1.NewTime(now),
+		LastTimestamp:       metav1.NewTime(now),
+		Count:               1,
+	}
+	e.mu.Lock()
+	if len(e.waiting) == eventsKept {
+		e.waiting = e.waiting[1:]
+	}
+	e.waiting = append(e.waiting, waitingEvent{event, now})
+	e.mu.Unlock()
+	select {
+	case e.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// Start writes events until ctx ends.
+func (e *events) Start(ctx context.Context) error {
+	for {
+		w, ok := e.next()
+		if !ok {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-e.arrived:
+			}
+			continue
+		}
+		if !e.hold(ctx, w.since) {
+			return nil
+		}
+		if _, err := e.client.CoreV1().Events(w.event.Namespace).Create(ctx, w.event, metav1.CreateOptions{FieldManager: component}); err != nil && ctx.Err() == nil {
+			e.log.Warn("event not written", "object", w.event.InvolvedObject.Namespace+"/"+w.event.InvolvedObject.Name, "reason", w.event.Reason, "error", err)
+		}
+	}
+}
+
+func (e *events) next() (waitingEvent, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.waiting) == 0 {
+		return waitingEvent{}, false
+	}
+	w := e.waiting[0]
+	e.waiting = e.waiting[1:]
+	return w, true
+}
+
+// hold waits until nothing is busy, or an event of that age has waited long
+// enough; false means that ctx ended.
+func (e *events) hold(ctx context.Context, since time.Time) bool {
+	tick := time.NewTicker(eventsPoll)
+	defer tick.Stop()
+	for e.busy() && time.Since(since) < eventsWait {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func serviceReference(s *corev1.Service) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID}
+}

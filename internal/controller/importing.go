@@ -1,0 +1,144 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/lb"
+)
+
+const (
+	importPage  = 500
+	importRetry = time.Second
+)
+
+// importer is a source of the Service controller. It never delivers anything by
+// itself; the controller waits for it, and so starts no worker before everything
+// that is held is known. It runs anew in every new leader.
+type importer struct {
+	cache  cache.Cache
+	client kubernetes.Interface
+	config *config.Configuration
+	ledger *ledger
+	log    *slog.Logger
+}
+
+// Start has nothing to deliver.
+func (i *importer) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return nil
+}
+
+// WaitForSync imports, and tries again until it succeeds or ctx ends.
+func (i *importer) WaitForSync(ctx context.Context) error {
+	if !i.cache.WaitForCacheSync(ctx) {
+		return fmt.Errorf("caches not filled: %w", ctx.Err())
+	}
+	for {
+		began := time.Now()
+		n, err := i.importAll(ctx)
+		if err == nil {
+			i.log.Info("imported", "services", n, "took", time.Since(began).Round(time.Millisecond))
+			return nil
+		}
+		i.log.Warn("import failed; nothing is allocated before it succeeds", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(importRetry):
+		}
+	}
+}
+
+// importAll reads pools and nodes from the cache, but Services with a LIST that
+// the API server answers from a quorum: the cache may be behind what the
+// previous leader wrote last, and an address it gave must not be given again.
+// Services without an address come last, the oldest first.
+func (i *importer) importAll(ctx context.Context) (int, error) {
+	namespaces, err := i.namespaceLabels(ctx)
+	if err != nil {
+		return 0, err
+	}
+	pools, err := readPools(ctx, i.cache)
+	if err != nil {
+		return 0, err
+	}
+	nodes, err := readNodes(ctx, i.cache)
+	if err != nil {
+		return 0, err
+	}
+	list, err := i.listServices(ctx)
+	if err != nil {
+		return 0, err
+	}
+	i.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
+		a.SetPools(pools)
+		a.SetNodes(nodes)
+		for _, s := range list {
+			a.Import(s.request(namespaces), s.published)
+		}
+		a.SettleAll()
+		return nil // every Service is in the controller's queue anyway
+	})
+	return len(list), nil
+}
+
+// held is a Service as far as importing needs it.
+type held struct {
+	service   *corev1.Service
+	dialects  []lb.Dialect
+	published []netip.Addr
+}
+
+func (h held) request(namespaces map[string]map[string]string) lb.Request {
+	return native.Request(h.service, namespaces[h.service.Namespace], h.dialects)
+}
+
+func (i *importer) listServices(ctx context.Context) ([]held, error) {
+	var out []held
+	opts := metav1.ListOptions{Limit: importPage}
+	for {
+		page, err := i.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, opts)
+		if err != nil {
+			return nil, fmt.Errorf("list services: %w", err)
+		}
+		for n := range page.Items {
+			s := &page.Items[n]
+			class := servedBy(i.config, s)
+			if class == nil {
+				continue
+			}
+			s.ManagedFields = nil
+			out = append(out, held{service: s, dialects: class.Pools, published: native.Published(s)})
+		}
+		if opts.Continue = page.Continue; opts.Continue == "" {
+			return out, nil
+		}
+	}
+}
+
+func (i *importer) namespaceLabels(ctx context.Context) (map[string]map[string]string, error) {
+	var list corev1.NamespaceList
+	if err := i.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list namespaces: %w", err)
+	}
+	out := make(map[string]map[string]string, len(list.Items))
+	for _, ns := range list.Items {
+		out[ns.Name] = ns.Labels
+	}
+	return out, nil
+}

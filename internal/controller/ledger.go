@@ -1,0 +1,89 @@
+package controller
+
+import (
+	"net/netip"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/lb"
+)
+
+// ledger is the allocator with a lock around it. Whenever one call changes what
+// other Services have, it tells wake, so that their reconciles write it down.
+type ledger struct {
+	mu    sync.Mutex
+	alloc *ipam.Allocator
+
+	// wake is told which other Services' verdicts changed. Called with mu held:
+	// it must only queue.
+	wake func([]types.NamespacedName)
+	// contested is told of every address found with two holders. Called with mu
+	// held: it must only queue.
+	contested func(ipam.Contest)
+	// touched receives one value after pools or what they hold may have changed.
+	touched chan struct{}
+}
+
+func newLedger(wake func([]types.NamespacedName)) *ledger {
+	return &ledger{
+		alloc:     ipam.New(),
+		wake:      wake,
+		contested: func(ipam.Contest) {},
+		touched:   make(chan struct{}, 1),
+	}
+}
+
+// do runs f with the allocator and passes on what it changed.
+func (l *ledger) do(f func(*ipam.Allocator) []types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if changed := f(l.alloc); len(changed) > 0 {
+		l.wake(changed)
+	}
+	for _, c := range l.alloc.Contests() {
+		l.contested(c)
+	}
+	select {
+	case l.touched <- struct{}{}:
+	default: // somebody will look anyway
+	}
+}
+
+func (l *ledger) settle(r lb.Request, published []netip.Addr) (v lb.Verdict) {
+	l.do(func(a *ipam.Allocator) (changed []types.NamespacedName) {
+		v, changed = a.Settle(r, published)
+		return changed
+	})
+	return v
+}
+
+// forget says whether the Service was known.
+func (l *ledger) forget(service types.NamespacedName) (known bool) {
+	l.do(func(a *ipam.Allocator) []types.NamespacedName {
+		_, known = a.Verdict(service)
+		return a.Forget(service)
+	})
+	return known
+}
+
+func (l *ledger) setPools(pools []lb.Pool) {
+	l.do(func(a *ipam.Allocator) []types.NamespacedName { return a.SetPools(pools) })
+}
+
+func (l *ledger) setNodes(nodes map[netip.Addr]string) {
+	l.do(func(a *ipam.Allocator) []types.NamespacedName { return a.SetNodes(nodes) })
+}
+
+func (l *ledger) usage() []ipam.PoolUsage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.alloc.Usage()
+}
+
+func (l *ledger) countByReason() map[lb.Code]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.alloc.CountByReason()
+}

@@ -1,0 +1,138 @@
+package controller
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/lb"
+)
+
+// ConditionReady is the type of our condition on Services.
+const ConditionReady = "fairlead.io/Ready"
+
+// statusPatch returns the one strategic merge patch of s's status subresource
+// that makes s say what v says, or nil if it does already. It carries the
+// resourceVersion that the decision was made on, so that it fails rather than
+// overwrites what somebody else has written since.
+func statusPatch(s *corev1.Service, v lb.Verdict, now time.Time) []byte {
+	metadata := map[string]any{}
+	status := map[string]any{}
+	if !publishes(s, v) {
+		status["loadBalancer"] = map[string]any{"ingress": ingress(v)}
+	}
+	if from := allocatedFrom(v); s.Annotations[native.AnnotationAllocatedFrom] != from {
+		metadata["annotations"] = map[string]any{native.AnnotationAllocatedFrom: nullIfEmpty(from)}
+	}
+	if !saysReason(s, v.Reason) {
+		status["conditions"] = []metav1.Condition{condition(s, v.Reason, now)}
+	}
+	return marshalPatch(s, metadata, status)
+}
+
+// releasePatch returns the patch that takes off everything of ours, or nil if
+// there is nothing. Ingress addresses are the API server's to clear: it does so
+// when the type changes.
+func releasePatch(s *corev1.Service) []byte {
+	metadata := map[string]any{}
+	status := map[string]any{}
+	if _, ok := s.Annotations[native.AnnotationAllocatedFrom]; ok {
+		metadata["annotations"] = map[string]any{native.AnnotationAllocatedFrom: nil}
+	}
+	if readyCondition(s) != nil {
+		status["conditions"] = []any{map[string]any{"$patch": "delete", "type": ConditionReady}}
+	}
+	return marshalPatch(s, metadata, status)
+}
+
+func marshalPatch(s *corev1.Service, metadata, status map[string]any) []byte {
+	if len(metadata) == 0 && len(status) == 0 {
+		return nil
+	}
+	metadata["resourceVersion"] = s.ResourceVersion
+	patch := map[string]any{"metadata": metadata}
+	if len(status) > 0 {
+		patch["status"] = status
+	}
+	data, err := json.Marshal(patch)
+	if err != nil { // maps of strings, lists and API types always marshal
+		panic(err)
+	}
+	return data
+}
+
+// ingress of v. ipMode is what the API server would fill in: without it, the
+// object would differ from what we wrote, and be written again.
+func ingress(v lb.Verdict) []corev1.LoadBalancerIngress {
+	if len(v.Addresses) == 0 {
+		return nil
+	}
+	vip := corev1.LoadBalancerIPModeVIP
+	out := make([]corev1.LoadBalancerIngress, 0, len(v.Addresses))
+	for _, a := range v.Addresses {
+		out = append(out, corev1.LoadBalancerIngress{IP: a.String(), IPMode: &vip})
+	}
+	return out
+}
+
+// publishes says whether s's status has exactly the addresses of v, in order.
+func publishes(s *corev1.Service, v lb.Verdict) bool {
+	return slices.EqualFunc(s.Status.LoadBalancer.Ingress, ingress(v), func(a, b corev1.LoadBalancerIngress) bool {
+		return a.IP == b.IP && a.Hostname == "" && len(a.Ports) == 0 && a.IPMode != nil && *a.IPMode == *b.IPMode
+	})
+}
+
+func allocatedFrom(v lb.Verdict) string {
+	names := make([]string, 0, len(v.Pools))
+	for _, p := range v.Pools {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ",")
+}
+
+func nullIfEmpty(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func readyCondition(s *corev1.Service) *metav1.Condition {
+	for i := range s.Status.Conditions {
+		if s.Status.Conditions[i].Type == ConditionReady {
+			return &s.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func saysReason(s *corev1.Service, r lb.Reason) bool {
+	c := readyCondition(s)
+	return c != nil && c.Status == conditionStatus(r) && c.Reason == string(r.Code) && c.Message == r.Text
+}
+
+func condition(s *corev1.Service, r lb.Reason, now time.Time) metav1.Condition {
+	c := metav1.Condition{
+		Type:               ConditionReady,
+		Status:             conditionStatus(r),
+		Reason:             string(r.Code),
+		Message:            r.Text,
+		LastTransitionTime: metav1.NewTime(now),
+	}
+	if old := readyCondition(s); old != nil && old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	return c
+}
+
+func conditionStatus(r lb.Reason) metav1.ConditionStatus {
+	if r.Ready() {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}

@@ -1,0 +1,221 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/lb"
+)
+
+// conflictRetry is when a Service is looked at again after somebody else wrote
+// it at the same moment; usually the watch is faster.
+const conflictRetry = 100 * time.Millisecond
+
+// services makes each Service say what the ledger decided for it.
+type services struct {
+	cache  client.Reader
+	client kubernetes.Interface
+	config *config.Configuration
+	ledger *ledger
+	events *events
+	memos  memos
+	log    *slog.Logger
+
+	// waited observes how long a Service waited for its first address.
+	waited prometheus.Histogram
+	// running counts reconciles under way.
+	running atomic.Int32
+}
+
+// Reconcile reads one Service, settles what it has, and writes that down if the
+// Service does not say so yet.
+func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	c.running.Add(1)
+	defer c.running.Add(-1)
+	var s corev1.Service
+	if err := c.cache.Get(ctx, req.NamespacedName, &s); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return reconcile.Result{}, fmt.Errorf("read service %s: %w", req.NamespacedName, err)
+		}
+		c.ledger.forget(req.NamespacedName)
+		c.memos.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	class := servedBy(c.config, &s)
+	switch {
+	case class == nil:
+		return c.release(ctx, &s)
+	case s.DeletionTimestamp != nil:
+		// It keeps what it has until it is gone, and gets nothing new.
+		return reconcile.Result{}, nil
+	}
+	m := c.memos.of(&s, time.Now())
+	if m.stale(&s) {
+		return reconcile.Result{}, nil
+	}
+	v := c.ledger.settle(native.Request(&s, c.namespaceLabels(ctx, s.Namespace), class.Pools), native.Published(&s))
+	return c.publish(ctx, &s, m, v)
+}
+
+// servedBy returns the class that serves s, or nil if s is not ours.
+func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil
+	}
+	var name string
+	if s.Spec.LoadBalancerClass != nil {
+		name = *s.Spec.LoadBalancerClass
+	}
+	return cfg.Class(name)
+}
+
+// publish makes s say v: its addresses, their pools and the reason, in one
+// write; then tells the reason in an event if it is a new one.
+func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, v lb.Verdict) (reconcile.Result, error) {
+	now := time.Now()
+	again := c.minded(s, m, &v, now)
+	if again.RequeueAfter > 0 && !publishes(s, v) {
+		c.tell(s, m, v.Reason)
+		return again, nil
+	}
+	if patch := statusPatch(s, v, now); patch != nil {
+		hadAddress := len(s.Status.LoadBalancer.Ingress) > 0
+		written, err := c.write(ctx, s, patch)
+		if err != nil || written == nil {
+			return reconcile.Result{RequeueAfter: conflictRetry}, err
+		}
+		m.written, m.published = written.ResourceVersion, v.Addresses
+		if len(v.Addresses) > 0 && !hadAddress {
+			c.waited.Observe(m.age(s, now).Seconds())
+		}
+		c.log.Info("service written", "service", s.Namespace+"/"+s.Name, "addresses", addressList(v.Addresses), "reason", v.Reason.Code)
+	}
+	c.tell(s, m, v.Reason)
+	return again, nil
+}
+
+// minded notices when somebody else has overwritten the status that we wrote.
+// If that goes on, v gets the reason ForeignWriter, and the result says how long
+// to leave the status alone, or when to see whether the other has given up.
+func (c *services) minded(s *corev1.Service, m *memo, v *lb.Verdict, now time.Time) reconcile.Result {
+	overwritten := m.written != "" && slices.Equal(m.published, v.Addresses) && !publishes(s, *v)
+	if overwritten {
+		m.foreign.note(s.ResourceVersion, now)
+	}
+	if !m.foreign.persistent(now) {
+		return reconcile.Result{}
+	}
+	if overwritten {
+		v.Reason = lb.ForeignWriter.With(orNothing(addressList(native.Published(s))), orNothing(addressList(v.Addresses)))
+		if wait := m.foreign.wait(now); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}
+		}
+	} else if m.told.Code == lb.ForeignWriter {
+		v.Reason = m.told
+	}
+	return reconcile.Result{RequeueAfter: foreignQuiet}
+}
+
+// write sends a patch of the status subresource. No error and no Service means
+// that it did not fit the object any more; a newer version is on its way.
+func (c *services) write(ctx context.Context, s *corev1.Service, patch []byte) (*corev1.Service, error) {
+	written, err := c.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: component}, "status")
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("write status of service %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	return written, nil
+}
+
+// tell emits an event if r is not what the last one said. It runs after r was
+// seen or written on the object, so that it is told also if the answer to the
+// write was lost.
+func (c *services) tell(s *corev1.Service, m *memo, r lb.Reason) {
+	if m.told == r {
+		return
+	}
+	m.told = r
+	c.events.add(serviceReference(s), r)
+}
+
+// release gives back what a Service holds that is no longer ours, and takes our
+// words off it. A Service that never was ours is not touched.
+func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Result, error) {
+	key := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+	known := c.ledger.forget(key)
+	c.memos.forget(key)
+	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	patch := releasePatch(s)
+	if patch == nil {
+		return reconcile.Result{}, nil
+	}
+	written, err := c.write(ctx, s, patch)
+	if err != nil || written == nil {
+		return reconcile.Result{RequeueAfter: conflictRetry}, err
+	}
+	c.log.Info("service released", "service", key)
+	return reconcile.Result{}, nil
+}
+
+// namespaceLabels of a namespace; none if the cache does not have it yet, its
+// arrival reconciles its Services.
+func (c *services) namespaceLabels(ctx context.Context, name string) map[string]string {
+	var ns corev1.Namespace
+	if err := c.cache.Get(ctx, types.NamespacedName{Name: name}, &ns); err != nil {
+		return nil
+	}
+	return ns.Labels
+}
+
+// tellContest says on both Services that they had one address.
+func (c *services) tellContest(contest ipam.Contest) {
+	for service, reason := range map[types.NamespacedName]lb.Reason{
+		contest.Winner: lb.AddressContested.With(contest.Address, contest.Loser),
+		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner),
+	} {
+		about := corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name}
+		if uid, ok := c.memos.uid(service); ok {
+			about.UID = uid
+		}
+		c.events.add(about, reason)
+	}
+	c.log.Warn("address had two holders", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)
+}
+
+func addressList(addresses []netip.Addr) string {
+	out := make([]string, 0, len(addresses))
+	for _, a := range addresses {
+		out = append(out, a.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}

@@ -1,0 +1,159 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	crcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
+)
+
+// A failed write is tried again after retryFirst, doubling to retryMost: an API
+// server that was away for long finds us back within seconds.
+const (
+	retryFirst = 20 * time.Millisecond
+	retryMost  = 5 * time.Second
+)
+
+func newScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// watched are the kinds the controller reads.
+func watched() []client.Object {
+	return []client.Object{&corev1.Service{}, &corev1.Namespace{}, &corev1.Node{}, &v1alpha1.Pool{}}
+}
+
+// cacheOptions keep of each object only what is read. Objects from the cache are
+// not copied: nobody may change them.
+func cacheOptions() cache.Options {
+	o := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultUnsafeDisableDeepCopy: ptr.To(true), ByObject: map[client.Object]cache.ByObject{}}
+	o.ByObject[&corev1.Service{}] = cache.ByObject{Transform: slim}
+	o.ByObject[&corev1.Node{}] = cache.ByObject{Transform: slim}
+	return o
+}
+
+// slim drops what nobody reads of Nodes and of Services that are not ours.
+func slim(in any) (any, error) {
+	switch o := in.(type) {
+	case *corev1.Service:
+		o.ManagedFields = nil
+		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) {
+			o.Annotations, o.Labels, o.Spec, o.Status = nil, nil, corev1.ServiceSpec{Type: o.Spec.Type}, corev1.ServiceStatus{}
+		}
+	case *corev1.Node:
+		o.ManagedFields, o.Annotations, o.Labels = nil, nil, nil
+		o.Spec, o.Status = corev1.NodeSpec{}, corev1.NodeStatus{Addresses: o.Status.Addresses}
+	}
+	return in, nil
+}
+
+// fillCaches starts all informers with the process, also in a replica that does
+// not lead: taking over needs no listing then.
+func fillCaches(ctx context.Context, c cache.Cache) error {
+	for _, kind := range watched() {
+		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			if meta.IsNoMatchError(err) {
+				return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
+			}
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker, imports *importer) error {
+	c, err := newController(mgr, "service", svc, workers)
+	if err != nil {
+		return err
+	}
+	for _, s := range []source.Source{
+		wakes,
+		imports,
+		source.Kind[client.Object](mgr.GetCache(), &corev1.Service{}, &handler.EnqueueRequestForObject{}, concerns(svc.config)),
+		source.Kind[client.Object](mgr.GetCache(), &corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(servicesOf(mgr.GetCache())), predicate.LabelChangedPredicate{}),
+	} {
+		if err := c.Watch(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func watchPools(mgr manager.Manager, l *ledger) error {
+	c, err := newController(mgr, "pool", &pools{cache: mgr.GetCache(), ledger: l}, 1)
+	if err != nil {
+		return err
+	}
+	return c.Watch(source.Kind[client.Object](mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
+}
+
+func watchNodes(mgr manager.Manager, l *ledger) error {
+	c, err := newController(mgr, "node", &nodes{cache: mgr.GetCache(), ledger: l}, 1)
+	if err != nil {
+		return err
+	}
+	return c.Watch(source.Kind[client.Object](mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeAddressesChanged))
+}
+
+func newController(mgr manager.Manager, name string, r reconcile.Reconciler, workers int) (crcontroller.Controller, error) {
+	c, err := crcontroller.New(name, mgr, crcontroller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: workers,
+		CacheSyncTimeout:        math.MaxInt64, // an API server that is away comes back
+		SkipNameValidation:      ptr.To(true),  // tests run several controllers in one process
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make controller %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// together maps all objects of a kind to one reconcile of all of them.
+func together(context.Context, client.Object) []reconcile.Request {
+	return []reconcile.Request{{}}
+}
+
+// concerns passes on the Services that are ours or have something of ours.
+func concerns(cfg *config.Configuration) predicate.Predicate {
+	ours := func(o client.Object) bool {
+		s, ok := o.(*corev1.Service)
+		return ok && (servedBy(cfg, s) != nil || marked(s))
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return ours(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return ours(e.Object) },
+	}
+}
+
+// marked says whether s has something that we wrote.
+func marked(s *corev1.Service) bool {
+	_, annotated := s.Annotations[native.AnnotationAllocatedFrom]
+	return annotated || readyCondition(s) != nil
+}

@@ -1,0 +1,114 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/lb"
+)
+
+// pools tells the ledger about all pools whenever one of them changes.
+type pools struct {
+	cache  client.Reader
+	ledger *ledger
+}
+
+func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	all, err := readPools(ctx, c.cache)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	c.ledger.setPools(all)
+	return reconcile.Result{}, nil
+}
+
+func readPools(ctx context.Context, cache client.Reader) ([]lb.Pool, error) {
+	var list v1alpha1.PoolList
+	if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pools: %w", err)
+	}
+	out := make([]lb.Pool, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, native.Pool(&list.Items[i]))
+	}
+	return out, nil
+}
+
+// nodes tells the ledger which addresses belong to nodes.
+type nodes struct {
+	cache  client.Reader
+	ledger *ledger
+	told   map[netip.Addr]string
+}
+
+func (c *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	all, err := readNodes(ctx, c.cache)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !maps.Equal(all, c.told) {
+		c.told = all
+		c.ledger.setNodes(all)
+	}
+	return reconcile.Result{}, nil
+}
+
+func readNodes(ctx context.Context, cache client.Reader) (map[netip.Addr]string, error) {
+	var list corev1.NodeList
+	if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	out := map[netip.Addr]string{}
+	for _, n := range list.Items {
+		for _, text := range n.Status.Addresses {
+			if a, err := lb.ParseAddr(text.Address); err == nil {
+				out[a] = n.Name
+			}
+		}
+	}
+	return out, nil
+}
+
+// nodeAddressesChanged passes over the heartbeats in Node objects.
+var nodeAddressesChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok1 := e.ObjectOld.(*corev1.Node)
+		after, ok2 := e.ObjectNew.(*corev1.Node)
+		return ok1 && ok2 && !maps.Equal(addressSet(before), addressSet(after))
+	},
+}
+
+func addressSet(n *corev1.Node) map[string]bool {
+	out := map[string]bool{}
+	for _, a := range n.Status.Addresses {
+		out[a.Address] = true
+	}
+	return out
+}
+
+// servicesOf returns the Services of a namespace whose labels changed.
+func servicesOf(cache client.Reader) func(context.Context, client.Object) []reconcile.Request {
+	return func(ctx context.Context, namespace client.Object) []reconcile.Request {
+		var list corev1.ServiceList
+		if err := cache.List(ctx, &list, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+			return nil // the cache is not filled yet; then every Service is still to come
+		}
+		var out []reconcile.Request
+		for _, s := range list.Items {
+			if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&s)})
+			}
+		}
+		return out
+	}
+}
