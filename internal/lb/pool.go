@@ -69,10 +69,11 @@ type Pool struct {
 // Admits says whether the pool's rules let the Service of r have an address of
 // it, asked for or not.
 func (p *Pool) Admits(r *Request) bool {
-	return p.admitsNamespace(r) && (len(p.ServiceSelectors) == 0 || matchesAny(p.ServiceSelectors, r.Labels))
+	return p.AdmitsNamespace(r) && (len(p.ServiceSelectors) == 0 || matchesAny(p.ServiceSelectors, r.Labels))
 }
 
-func (p *Pool) admitsNamespace(r *Request) bool {
+// AdmitsNamespace says whether the pool is for the namespace of r.
+func (p *Pool) AdmitsNamespace(r *Request) bool {
 	if p.Namespaces == nil && len(p.NamespaceSelectors) == 0 {
 		return true
 	}

@@ -3,6 +3,7 @@ package lb
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -44,6 +45,53 @@ func (a About) Example() string { return fmt.Sprintf(a.text, a.sample...) }
 // With returns the reason of this code with args for the blanks in its text.
 func (c Code) With(args ...any) Reason {
 	return Reason{Code: c, Text: fmt.Sprintf(Reasons[c].text, args...)}
+}
+
+// Say is With for texts whose blanks are all %s and args that are text already.
+// It does without fmt, because every allocation says Ready.
+func (c Code) Say(args ...string) Reason {
+	var b strings.Builder
+	rest := Reasons[c].text
+	size := len(rest)
+	for _, a := range args {
+		size += len(a)
+	}
+	b.Grow(size)
+	for _, a := range args {
+		before, after, _ := strings.Cut(rest, "%s")
+		b.WriteString(before)
+		b.WriteString(a)
+		rest = after
+	}
+	b.WriteString(rest)
+	return Reason{Code: c, Text: b.String()}
+}
+
+// Keeping adds to r that the Service keeps the addresses it has until what it
+// asks for can be had.
+func (r Reason) Keeping(addresses []netip.Addr) Reason {
+	if len(addresses) > 0 {
+		r.Text += " Until then it keeps " + ListAddrs(addresses) + "."
+	}
+	return r
+}
+
+// ListAddrs writes addresses as they are read in a sentence.
+func ListAddrs(addresses []netip.Addr) string {
+	if len(addresses) == 1 {
+		return addresses[0].String()
+	}
+	var b strings.Builder
+	for i, a := range addresses {
+		switch {
+		case i > 0 && i == len(addresses)-1:
+			b.WriteString(" and ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(a.String())
+	}
+	return b.String()
 }
 
 // Reasons on Services.

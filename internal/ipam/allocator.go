@@ -1,0 +1,227 @@
+package ipam
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/lb"
+)
+
+// Allocator is all pools, all Services and who has what. Use New.
+type Allocator struct {
+	pools []*pool // in the order in which they are tried
+	byKey map[lb.PoolKey]*pool
+	cover cover
+	nodes map[netip.Addr]string
+
+	// What pools reserve, by address and by Service.
+	reserved    map[netip.Addr]reservation
+	reservedFor map[types.NamespacedName][]netip.Addr
+
+	services map[types.NamespacedName]*service
+	held     map[netip.Addr]*service // the first of its users
+	shared   map[group]addresses
+
+	// Who waits for a given address, and to join a group; who waits for any
+	// address of a pool, or for its quota, waits there.
+	waitAddress map[netip.Addr]*queue
+	waitGroup   map[group]*queue
+	waiters     int
+
+	imports   []imported // not yet looked at
+	unsettled []*service // imported, but without a verdict
+	contests  []Contest
+
+	// What an operation has left to do, empty between operations.
+	notes   []note
+	evicted []*service
+	touched []touch
+	scratch []*pool
+}
+
+// service is one Service: what it asks for, what it has, and what was answered.
+type service struct {
+	req     lb.Request
+	has     [len(lb.Families)]netip.Addr
+	next    [len(lb.Families)]*service // with the same address
+	verdict lb.Verdict
+	waits   []*queue
+	// granted is the pool that was asked for when the addresses were given. As
+	// long as the Service asks for the same one, an address outside of it is
+	// the pool's doing and kept; else the Service wants to move.
+	granted string
+	// lost is the address that an older Service has though s publishes it.
+	lost    [len(lb.Families)]netip.Addr
+	settled bool // has a verdict
+	lacking bool // has not all that it asks for
+	touched bool
+	gone    bool
+}
+
+// older is the order in which Services are served. The name decides only where
+// somebody gives two Services one UID.
+func older(s, t *service) bool { return byAge(s, t) < 0 }
+
+func byAge(s, t *service) int {
+	switch {
+	case s == t:
+		return 0
+	case s.req.Older(&t.req):
+		return -1
+	case t.req.Older(&s.req):
+		return 1
+	}
+	return cmp.Or(
+		strings.Compare(s.req.Service.Namespace, t.req.Service.Namespace),
+		strings.Compare(s.req.Service.Name, t.req.Service.Name))
+}
+
+// New returns an Allocator without pools.
+func New() *Allocator {
+	return &Allocator{
+		services:    map[types.NamespacedName]*service{},
+		held:        map[netip.Addr]*service{},
+		shared:      map[group]addresses{},
+		waitAddress: map[netip.Addr]*queue{},
+		waitGroup:   map[group]*queue{},
+	}
+}
+
+// Settle decides what the Service of r has, given the addresses that its status
+// publishes, and remembers it. The same arguments again give the same verdict.
+//
+// changed are the other Services whose verdict changed as a consequence, oldest
+// first: capacity returned to them, or they lost a contested address.
+//
+// The Allocator keeps r and the verdict's slices; nobody may change them.
+func (a *Allocator) Settle(r lb.Request, published []netip.Addr) (v lb.Verdict, changed []types.NamespacedName) {
+	a.claimImports()
+	s := a.enter(&r)
+	a.heed(s, published)
+	a.evaluate(s)
+	a.wake(nil)
+	return s.verdict, a.finish(s)
+}
+
+// Forget lets go of a Service that is deleted or no longer ours, and of all it
+// has.
+func (a *Allocator) Forget(name types.NamespacedName) (changed []types.NamespacedName) {
+	a.claimImports()
+	a.forget(name)
+	return a.finish(nil)
+}
+
+// Verdict returns what was last decided about a Service.
+func (a *Allocator) Verdict(name types.NamespacedName) (lb.Verdict, bool) {
+	s := a.services[name]
+	if s == nil || !s.settled {
+		return lb.Verdict{}, false
+	}
+	return s.verdict, true
+}
+
+// enter returns the entry of r's Service with r as its request.
+func (a *Allocator) enter(r *lb.Request) *service {
+	s := a.services[r.Service]
+	if s != nil && s.req.UID != r.UID {
+		a.forget(r.Service)
+		s = nil
+	}
+	switch {
+	case s == nil:
+		s = &service{req: *r, granted: r.Pool}
+		a.services[r.Service] = s
+	case sharesLike(&s.req, r) && s.req.Created.Equal(r.Created):
+		s.req = *r
+	default:
+		a.unwait(s) // queues are sorted by age
+		a.reshare(s, r)
+	}
+	return s
+}
+
+func (a *Allocator) forget(name types.NamespacedName) {
+	s := a.services[name]
+	if s == nil {
+		return
+	}
+	s.gone = true
+	a.unwait(s)
+	delete(a.services, name)
+	for _, f := range lb.Families {
+		if was := s.has[f]; was.IsValid() {
+			a.release(s, f)
+			a.note(s, was)
+		}
+	}
+	a.wake(nil)
+}
+
+// reconsiderAll looks at all Services again after a change of pools.
+func (a *Allocator) reconsiderAll() {
+	a.waiters = 0
+	a.waitAddress = map[netip.Addr]*queue{}
+	a.waitGroup = map[group]*queue{}
+	var lacking []*service
+	for _, s := range a.services {
+		// Only who lacks something, or may move, can take anything; for all
+		// others the order does not matter.
+		s.waits = nil
+		switch {
+		case !s.settled:
+		case s.lacking || s.req.Reallocate:
+			lacking = append(lacking, s)
+		default:
+			a.evaluate(s)
+		}
+	}
+	slices.SortFunc(lacking, byAge)
+	a.wake(lacking)
+}
+
+// touch is a verdict as it was before the operation.
+type touch struct {
+	service *service
+	was     lb.Verdict
+}
+
+// conclude answers v about s.
+func (a *Allocator) conclude(s *service, v lb.Verdict) {
+	if !s.touched {
+		s.touched = true
+		a.touched = append(a.touched, touch{s, s.verdict})
+	}
+	s.verdict, s.settled = v, true
+}
+
+// finish ends an operation and returns whose verdict it changed, except that of
+// subject.
+func (a *Allocator) finish(subject *service) (changed []types.NamespacedName) {
+	var list []*service
+	for _, t := range a.touched {
+		s := t.service
+		s.touched = false
+		if s != subject && !s.gone && !sameVerdict(&t.was, &s.verdict) {
+			list = append(list, s)
+		}
+	}
+	clear(a.touched)
+	a.touched = a.touched[:0]
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, byAge)
+	changed = make([]types.NamespacedName, len(list))
+	for i, s := range list {
+		changed[i] = s.req.Service
+	}
+	return changed
+}
+
+func sameVerdict(v, w *lb.Verdict) bool {
+	return v.Reason == w.Reason && slices.Equal(v.Addresses, w.Addresses) && slices.Equal(v.Pools, w.Pools)
+}

@@ -1,0 +1,160 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fairlead.io/internal/lb"
+)
+
+// home returns the pool from which s has address x: of those that have it and
+// are for s, the one that s asks for, else the first that is tried. It is nil
+// if x is out of pool.
+func (a *Allocator) home(s *service, x netip.Addr) *pool {
+	r := &s.req
+	var asked *pool
+	if r.Pool != "" {
+		asked = a.resolve(r)
+	}
+	for _, p := range a.cover.pools(x) {
+		if r.Pool != "" && p != asked && r.Pool == s.granted {
+			continue
+		}
+		if _, ok := p.numberOf(x); ok && p.works() && slices.Contains(r.Dialects, p.Key.Dialect) && p.Admits(r) {
+			return p
+		}
+	}
+	return nil
+}
+
+// outOfPool says, after "which", why x is not from a pool any more.
+func (a *Allocator) outOfPool(s *service, x netip.Addr) string {
+	r := &s.req
+	if r.Pool != "" {
+		switch p := a.resolve(r); {
+		case p == nil:
+			return "was asked for from pool " + strconv.Quote(r.Pool) + ", which does not exist"
+		case !p.has(x):
+			return "is not in pool " + p.name + " that the Service asks for"
+		}
+	}
+	foreign := ""
+	for _, p := range a.cover.pools(x) {
+		if _, ok := p.numberOf(x); !ok {
+			continue
+		}
+		switch {
+		case !slices.Contains(r.Dialects, p.Key.Dialect):
+			foreign = "is in pool " + p.name + ", which the Service's class does not use"
+		case !p.works():
+			return "is in a pool that hands out nothing: " + p.state()
+		default:
+			return "is in a pool that is no longer for this Service: " + p.notFor(r)
+		}
+	}
+	for _, p := range a.pools {
+		if !slices.Contains(r.Dialects, p.Key.Dialect) {
+			continue
+		}
+		switch {
+		case p.Contains(x):
+			return "ends in .0 or .255, which pool " + p.name + " no longer hands out"
+		case p.Excludes(x):
+			return "is excluded from pool " + p.name
+		}
+	}
+	if foreign != "" {
+		return foreign
+	}
+	return "is in no pool any more"
+}
+
+// answer makes the verdict about s from what it has and what it lacks.
+func (a *Allocator) answer(s *service, l lack) {
+	var buffer [len(lb.Families)]netip.Addr
+	addresses := buffer[:0]
+	for _, f := range publishOrder(&s.req) {
+		if s.has[f].IsValid() {
+			addresses = append(addresses, s.has[f])
+		}
+	}
+	var first, second *pool
+	var node, out []netip.Addr
+	for _, x := range addresses {
+		p := a.home(s, x)
+		switch {
+		case p == nil:
+			out = append(out, x)
+		case first == nil:
+			first = p
+		case p != first:
+			second = p
+		}
+		if _, isNode := a.nodes[x]; isNode {
+			node = append(node, x)
+		}
+	}
+
+	v := lb.Verdict{Addresses: s.verdict.Addresses}
+	if !slices.Equal(addresses, v.Addresses) {
+		v.Addresses = slices.Clone(addresses)
+	}
+	switch {
+	case second != nil:
+		v.Pools = []lb.PoolKey{first.Key, second.Key}
+	case first != nil:
+		v.Pools = first.self
+	}
+	switch {
+	case l.reason != nil:
+		v.Reason = l.reason.Keeping(v.Addresses)
+	case len(node) > 0:
+		v.Reason = lb.AddressIsNode.With(node[0], a.nodes[node[0]]).Keeping(v.Addresses)
+	case len(out) > 0:
+		v.Reason = a.saysOutOfPool(s, out)
+	case l.second:
+		v.Reason = lb.SingleFamily.Say(lb.ListAddrs(v.Addresses), poolNames(first, second), l.family.String())
+	case s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
+		v.Reason = s.verdict.Reason
+	default:
+		v.Reason = lb.Ready.Say(lb.ListAddrs(v.Addresses), poolNames(first, second))
+	}
+	a.conclude(s, v)
+}
+
+var ipv6First = [len(lb.Families)]lb.Family{lb.IPv6, lb.IPv4}
+
+// publishOrder is the order of a verdict's addresses: that of the Service's
+// families, then whatever else it keeps.
+func publishOrder(r *lb.Request) []lb.Family {
+	if len(r.Families) > 0 && r.Families[0] == lb.IPv6 {
+		return ipv6First[:]
+	}
+	return lb.Families[:]
+}
+
+func sameButReason(v, w *lb.Verdict) bool {
+	return slices.Equal(v.Addresses, w.Addresses) && slices.Equal(v.Pools, w.Pools)
+}
+
+func poolNames(first, second *pool) string {
+	if second != nil {
+		return first.name + " and " + second.name
+	}
+	return first.name
+}
+
+// saysOutOfPool tells of each address why it is out of pool, once if that is
+// the same for all.
+func (a *Allocator) saysOutOfPool(s *service, out []netip.Addr) lb.Reason {
+	why := a.outOfPool(s, out[len(out)-1])
+	if len(out) == 1 || a.outOfPool(s, out[0]) == why {
+		if rest, ok := strings.CutPrefix(why, "is "); ok && len(out) > 1 {
+			why = "are " + rest
+		}
+		return lb.OutOfPool.Say(lb.ListAddrs(out), why)
+	}
+	return lb.OutOfPool.Say(out[0].String()+", which "+a.outOfPool(s, out[0])+", and "+out[1].String(), why)
+}

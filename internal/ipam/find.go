@@ -1,0 +1,170 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"fairlead.io/internal/lb"
+)
+
+// candidates appends the pools from which s may be given any address, in the
+// order in which they are tried.
+func (a *Allocator) candidates(s *service, to []*pool) []*pool {
+	r := &s.req
+	if r.Pool != "" {
+		if p := a.resolve(r); p != nil && p.gives(r) {
+			to = append(to, p)
+		}
+		return to
+	}
+	for _, p := range a.pools {
+		if !p.ManualOnly && slices.Contains(r.Dialects, p.Key.Dialect) && p.gives(r) {
+			to = append(to, p)
+		}
+	}
+	return to
+}
+
+// gives says whether the pool hands out anything to the Service of r.
+func (p *pool) gives(r *lb.Request) bool { return p.works() && !p.Disabled && p.Admits(r) }
+
+// fill gives s an address of each of the missing families, as far as there are
+// any: one that is reserved for it, one that it can share, else the next free
+// one; two from one pool rather than from two.
+func (a *Allocator) fill(s *service, missing []lb.Family) {
+	pools := a.candidates(s, a.scratch[:0])
+	a.scratch = pools
+	var rest [len(lb.Families)]lb.Family
+	n := 0
+	for _, f := range missing {
+		if !a.takeReserved(s, f) && !a.join(s, f, pools) {
+			rest[n] = f
+			n++
+		}
+	}
+	if n == len(lb.Families) && a.takePair(s, pools) {
+		return
+	}
+	for _, f := range rest[:n] {
+		a.takeFree(s, f, pools)
+	}
+}
+
+// takeReserved gives s an address of family f that a pool reserves for it.
+func (a *Allocator) takeReserved(s *service, f lb.Family) bool {
+	if len(a.reservedFor) == 0 {
+		return false
+	}
+	for _, x := range a.reservedFor[s.req.Service] {
+		if lb.FamilyOf(x) == f && a.refusal(s, x) == nil {
+			a.take(s, x)
+			return true
+		}
+	}
+	return false
+}
+
+// join gives s the lowest address of family f of its group where it fits.
+func (a *Allocator) join(s *service, f lb.Family, pools []*pool) (joined bool) {
+	if s.req.ShareKey == "" {
+		return false
+	}
+	offered, ok := a.shared[groupOf(&s.req)]
+	if !ok {
+		return false
+	}
+	offered.tree.AscendGreaterOrEqual(lowest[f], func(x netip.Addr) bool {
+		if lb.FamilyOf(x) != f {
+			return false
+		}
+		if a.joins(s, x, pools) {
+			a.take(s, x)
+			joined = true
+		}
+		return !joined
+	})
+	return joined
+}
+
+// lowest addresses of each family; netip sorts IPv4 before IPv6.
+var lowest = [len(lb.Families)]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+
+// joins says whether s may live on x, which others of its group hold.
+func (a *Allocator) joins(s *service, x netip.Addr, pools []*pool) bool {
+	if !a.fits(s, x) || a.exclusive(x) != nil {
+		return false
+	}
+	if _, isNode := a.nodes[x]; isNode {
+		return false
+	}
+	if reserved, ok := a.reserved[x]; ok && reserved.service != s.req.Service {
+		return false
+	}
+	for _, p := range a.cover.pools(x) {
+		if _, ok := p.numberOf(x); ok && slices.Contains(pools, p) && a.within(p, s, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// within says whether the quota of p lets s have x.
+func (a *Allocator) within(p *pool, s *service, x netip.Addr) bool {
+	namespace := s.req.Service.Namespace
+	return p.room(namespace, 1) || namespaceHas(a.held[x], lb.FamilyOf(x), namespace)
+}
+
+// takePair gives s a free address of each family from the first pool that has
+// both.
+func (a *Allocator) takePair(s *service, pools []*pool) bool {
+	for _, p := range pools {
+		if !p.room(s.req.Service.Namespace, len(lb.Families)) {
+			continue
+		}
+		whole := true
+		for _, f := range lb.Families {
+			whole = whole && !p.free[f].empty()
+		}
+		if !whole {
+			continue
+		}
+		for _, f := range lb.Families {
+			x, _ := p.pick(f)
+			a.take(s, x)
+		}
+		return true
+	}
+	return false
+}
+
+// takeFree gives s the next free address of family f: of the pool from which
+// its other address is, if that has one, else of the first that has.
+func (a *Allocator) takeFree(s *service, f lb.Family, pools []*pool) bool {
+	for _, other := range s.has {
+		if !other.IsValid() {
+			continue
+		}
+		for _, p := range pools {
+			if p.has(other) && a.takeFrom(p, s, f) {
+				return true
+			}
+		}
+	}
+	for _, p := range pools {
+		if a.takeFrom(p, s, f) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Allocator) takeFrom(p *pool, s *service, f lb.Family) bool {
+	if !p.room(s.req.Service.Namespace, 1) {
+		return false
+	}
+	x, ok := p.pick(f)
+	if ok {
+		a.take(s, x)
+	}
+	return ok
+}

@@ -1,0 +1,157 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/lb"
+)
+
+// Contest is an address that two Services published and cannot share.
+type Contest struct {
+	Address       netip.Addr
+	Winner, Loser types.NamespacedName
+}
+
+// Contests returns the contests since the last call.
+func (a *Allocator) Contests() []Contest {
+	c := a.contests
+	a.contests = nil
+	return c
+}
+
+// imported is what a Service published before anything was decided.
+type imported struct {
+	service   *service
+	published []netip.Addr
+}
+
+// Import remembers what a Service publishes without giving it anything else.
+// Used for everything there is at start, followed by SettleAll; the order of
+// the imports does not matter.
+func (a *Allocator) Import(r lb.Request, published []netip.Addr) {
+	s := a.enter(&r)
+	a.imports = append(a.imports, imported{s, slices.Clone(published)})
+}
+
+// SettleAll decides about everything that was imported, oldest first, after
+// all of it has what it publishes. It returns the Services whose verdict
+// changed; those without one before are among them.
+func (a *Allocator) SettleAll() (changed []types.NamespacedName) {
+	a.claimImports()
+	todo := a.unsettled
+	a.unsettled = nil
+	slices.SortFunc(todo, byAge)
+	a.wake(todo)
+	return a.finish(nil)
+}
+
+// claimImports gives the imported Services what they publish, oldest first: so
+// of two that cannot share, the older one has it whatever came first.
+func (a *Allocator) claimImports() {
+	if len(a.imports) == 0 {
+		return
+	}
+	imports := a.imports
+	a.imports = nil
+	slices.SortStableFunc(imports, func(i, j imported) int { return byAge(i.service, j.service) })
+	for _, i := range imports {
+		if !i.service.gone {
+			a.heed(i.service, i.published)
+			a.unsettled = append(a.unsettled, i.service)
+		}
+	}
+}
+
+// heed takes the addresses that s publishes into account: at first sight they
+// are all that is known about it; later, another active controller may have
+// written them.
+func (a *Allocator) heed(s *service, published []netip.Addr) {
+	for _, f := range wanted(&s.req) {
+		if s.has[f].IsValid() && slices.Contains(published, s.has[f]) {
+			continue
+		}
+		contested := false
+		for _, p := range published {
+			if !p.IsValid() || lb.FamilyOf(p) != f || lb.Unusable(netipx.IPRangeFrom(p, p)) != "" {
+				continue
+			}
+			if s.has[f].IsValid() {
+				if a.adopt(s, p) {
+					break
+				}
+				continue
+			}
+			if s.settled && (a.disagrees(s, p) || a.held[p] != nil && a.exclusive(p) != nil) {
+				continue
+			}
+			if a.claim(s, p) {
+				break
+			}
+			contested = true
+		}
+		if !contested {
+			s.lost[f] = netip.Addr{}
+		}
+	}
+}
+
+// disagrees says whether p is not what the Service asks for, or not for it.
+func (a *Allocator) disagrees(s *service, p netip.Addr) bool {
+	if s.req.Invalid != nil {
+		return true
+	}
+	for _, x := range s.req.Addresses {
+		if lb.FamilyOf(x) == lb.FamilyOf(p) && x != p {
+			return true
+		}
+	}
+	return a.refusalOfPools(s, p) != nil
+}
+
+// adopt replaces the address that s has by p, if it could have p as well.
+func (a *Allocator) adopt(s *service, p netip.Addr) bool {
+	f := lb.FamilyOf(p)
+	was := s.has
+	a.release(s, f)
+	if a.disagrees(s, p) || a.refusalToShare(s, p) != nil {
+		a.restore(s, was)
+		return false
+	}
+	a.take(s, p)
+	a.note(s, was[f])
+	a.note(s, p)
+	return true
+}
+
+// claim gives p to s because s publishes it. Of those who cannot share it the
+// older one has it; the younger ones look for another at once.
+func (a *Allocator) claim(s *service, p netip.Addr) bool {
+	f := lb.FamilyOf(p)
+	for {
+		rival := a.rival(s, p)
+		if rival == nil {
+			break
+		}
+		if older(rival, s) {
+			if s.lost[f] != p { // else it has been told
+				s.lost[f] = p
+				a.contests = append(a.contests, Contest{p, rival.req.Service, s.req.Service})
+			}
+			return false
+		}
+		a.contests = append(a.contests, Contest{p, s.req.Service, rival.req.Service})
+		a.release(rival, f)
+		rival.lost[f] = p
+		a.note(rival, p)
+		if rival.settled {
+			a.evicted = append(a.evicted, rival)
+		}
+	}
+	a.take(s, p)
+	a.note(s, p)
+	return true
+}

@@ -1,0 +1,116 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"fairlead.io/internal/lb"
+)
+
+// refusal says why s cannot have address x, which it does not hold, or nil if
+// it can.
+func (a *Allocator) refusal(s *service, x netip.Addr) *lb.Reason {
+	if reason := a.refusalOfPools(s, x); reason != nil {
+		return reason
+	}
+	return a.refusalToShare(s, x)
+}
+
+// refusalOfPools is refusal, whoever holds x.
+func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
+	r := &s.req
+	if node, ok := a.nodes[x]; ok {
+		reason := lb.AddressIsNode.With(x, node)
+		return &reason
+	}
+	var asked *pool
+	if r.Pool != "" {
+		if asked = a.resolve(r); asked == nil {
+			reason := a.unknownPool(r)
+			return &reason
+		}
+	}
+	var first *lb.Reason // why the first of several pools does not give it
+	for _, p := range a.cover.pools(x) {
+		if !slices.Contains(r.Dialects, p.Key.Dialect) || asked != nil && p != asked {
+			continue
+		}
+		if _, ok := p.numberOf(x); !ok {
+			continue
+		}
+		reason := a.refusalOf(p, s, x)
+		if reason == nil {
+			return nil
+		}
+		if first == nil {
+			first = reason
+		}
+	}
+	if first == nil {
+		reason := lb.AddressNotInPool.With(x, a.whereabouts(r, asked, x))
+		first = &reason
+	}
+	return first
+}
+
+// refusalOf says why pool p, which has x, does not give it to s.
+func (a *Allocator) refusalOf(p *pool, s *service, x netip.Addr) *lb.Reason {
+	r := &s.req
+	var reason lb.Reason
+	switch reserved, ok := a.reserved[x]; {
+	case !p.works() || p.Disabled:
+		reason = lb.PoolUnavailable.With("address "+x.String(), p.state())
+	case !p.Admits(r):
+		reason = lb.PoolNotAllowed.With("address "+x.String(), p.notFor(r))
+	case ok && reserved.service != r.Service:
+		reason = lb.AddressReserved.With(x, reserved.service, reserved.pool.Key.String())
+	case !a.within(p, s, x):
+		reason = p.overQuota(r)
+	default:
+		return nil
+	}
+	return &reason
+}
+
+// whereabouts says where x is, which is in no pool that the Service may name.
+func (a *Allocator) whereabouts(r *lb.Request, asked *pool, x netip.Addr) string {
+	for _, p := range a.pools {
+		if !slices.Contains(r.Dialects, p.Key.Dialect) || asked != nil && p != asked {
+			continue
+		}
+		switch {
+		case p.Contains(x):
+			return "pool " + p.name + " hands out no address that ends in .0 or .255"
+		case p.Excludes(x):
+			return "it is excluded from pool " + p.name
+		}
+	}
+	if asked != nil {
+		return "it is not in pool " + asked.name
+	}
+	return "it is in no pool"
+}
+
+// state says what keeps the pool from handing out anything.
+func (p *pool) state() string {
+	switch {
+	case p.Invalid != nil:
+		return "pool " + p.name + " is invalid"
+	case p.clash != nil:
+		return "pool " + p.name + " is refused because it overlaps with pool " + p.clash.name
+	}
+	return "pool " + p.name + " is disabled"
+}
+
+// notFor says why the pool does not admit the Service of r.
+func (p *pool) notFor(r *lb.Request) string {
+	if !p.AdmitsNamespace(r) {
+		return "pool " + p.name + " is not for namespace " + strconv.Quote(r.Service.Namespace)
+	}
+	return "pool " + p.name + " is not for Services with these labels"
+}
+
+func (p *pool) overQuota(r *lb.Request) lb.Reason {
+	return lb.QuotaExceeded.With(r.Service.Namespace, p.perNamespace[r.Service.Namespace], p.Quota, p.Key.String())
+}

@@ -1,0 +1,199 @@
+package ipam
+
+import (
+	"net/netip"
+
+	"fairlead.io/internal/lb"
+)
+
+// wanted returns the families of which the Service wants an address, in the
+// order in which it publishes them.
+func wanted(r *lb.Request) []lb.Family {
+	switch {
+	case len(r.Families) == 0: // of a Service that cannot be understood
+		return lb.Families[:]
+	case r.Policy == lb.SingleStack:
+		return r.Families[:1]
+	}
+	return r.Families
+}
+
+func wants(r *lb.Request, f lb.Family) bool {
+	for _, w := range wanted(r) {
+		if w == f {
+			return true
+		}
+	}
+	return false
+}
+
+// evaluate decides about s from what it asks for, what it has and what is free.
+// If nothing of that has changed since, nothing changes.
+func (a *Allocator) evaluate(s *service) {
+	a.unwait(s)
+	was := s.has
+	var lack lack
+	if s.req.Invalid != nil {
+		lack.reason = s.req.Invalid
+	} else {
+		for _, f := range lb.Families {
+			if !wants(&s.req, f) {
+				a.release(s, f)
+			}
+		}
+		lack = a.pursue(s)
+	}
+	s.lacking = lack.reason != nil || lack.second
+	for _, f := range lb.Families {
+		if s.has[f] != was[f] {
+			if was[f].IsValid() {
+				a.note(s, was[f])
+			}
+			if s.has[f].IsValid() {
+				a.note(s, s.has[f])
+			}
+		}
+	}
+	a.answer(s, lack)
+}
+
+// lack is what a Service cannot have at present.
+type lack struct {
+	reason *lb.Reason // why it has not what it needs
+	second bool       // or only: it prefers dual-stack, and
+	family lb.Family  // has no address of this family
+}
+
+// pursue gets s what it asks for and has not: first the addresses that it
+// names, all of them or none; then one of each family that is still missing.
+func (a *Allocator) pursue(s *service) lack {
+	r, was := &s.req, s.has
+	if len(r.Addresses) > 0 {
+		if reason := a.takeNamed(s); reason != nil {
+			return lack{reason: reason}
+		}
+	}
+	var missing [len(lb.Families)]lb.Family
+	n := 0
+	for _, f := range wanted(r) {
+		if !s.has[f].IsValid() || a.mustMove(s, f) {
+			missing[n] = f
+			n++
+		}
+	}
+	if n == 0 {
+		s.granted = r.Pool
+		return lack{}
+	}
+	return a.takeAny(s, missing[:n], was)
+}
+
+// takeNamed gives s the addresses that it asks for, or says why not.
+func (a *Allocator) takeNamed(s *service) *lb.Reason {
+	if reason := mismatch(&s.req); reason != nil {
+		return reason
+	}
+	was := s.has
+	for _, x := range s.req.Addresses {
+		f := lb.FamilyOf(x)
+		if s.has[f] == x {
+			continue
+		}
+		a.release(s, f)
+		if reason := a.refusal(s, x); reason != nil {
+			a.awaitNamed(s, x)
+			a.restore(s, was)
+			return reason
+		}
+		a.take(s, x)
+	}
+	return nil
+}
+
+// mismatch says if the addresses asked for are not of the Service's families,
+// or two of them of one.
+func mismatch(r *lb.Request) *lb.Reason {
+	var seen [len(lb.Families)]bool
+	for _, x := range r.Addresses {
+		f := lb.FamilyOf(x)
+		if seen[f] || !wants(r, f) {
+			reason := lb.FamilyMismatch.With(lb.ListAddrs(r.Addresses), familyList(wanted(r)))
+			return &reason
+		}
+		seen[f] = true
+	}
+	return nil
+}
+
+// mustMove says whether the Service gives up its address of family f if it can
+// have another: it asks for another pool now, or for a move out of no pool.
+func (a *Allocator) mustMove(s *service, f lb.Family) bool {
+	r, has := &s.req, s.has[f]
+	for _, x := range r.Addresses {
+		if x == has {
+			return false
+		}
+	}
+	if r.Pool != s.granted && r.Pool != "" {
+		if p := a.resolve(r); p == nil || !p.has(has) {
+			return true
+		}
+	}
+	if r.Reallocate {
+		_, isNode := a.nodes[has]
+		return isNode || a.home(s, has) == nil
+	}
+	return false
+}
+
+// takeAny gives s any address of each missing family. was is what it had
+// before anything was taken for it.
+func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Families)]netip.Addr) (l lack) {
+	r := &s.req
+	old := s.has
+	for _, f := range missing {
+		a.release(s, f)
+	}
+	whole := r.Policy == lb.RequireDualStack && was == [len(lb.Families)]netip.Addr{}
+	a.fill(s, missing)
+	moving := false
+	for _, f := range missing {
+		switch {
+		case s.has[f].IsValid():
+			continue
+		case old[f].IsValid():
+			moving = true
+		case r.Policy == lb.PreferDualStack && len(wanted(r)) > 1 && a.hasOther(s, old, f):
+			a.awaitAny(s, f)
+			l.second, l.family = true, f
+			continue
+		}
+		reason := a.awaitAny(s, f)
+		if l.reason == nil {
+			l.reason = &reason
+		}
+		if whole {
+			a.restore(s, was)
+			return l
+		}
+	}
+	for _, f := range missing {
+		if !s.has[f].IsValid() && old[f].IsValid() {
+			a.take(s, old[f])
+		}
+	}
+	if !moving {
+		s.granted = r.Pool
+	}
+	return l
+}
+
+// hasOther says whether s has, or keeps, an address of the family that is not f.
+func (a *Allocator) hasOther(s *service, old [len(lb.Families)]netip.Addr, f lb.Family) bool {
+	for _, g := range lb.Families {
+		if g != f && (s.has[g].IsValid() || old[g].IsValid()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,46 @@
+package ipam
+
+import (
+	"slices"
+	"strings"
+
+	"fairlead.io/internal/lb"
+)
+
+// PoolUsage is how full a pool is, and what is to be told about it.
+type PoolUsage struct {
+	Key      lb.PoolKey
+	Families [len(lb.Families)]FamilyUsage
+	Reason   lb.Reason
+}
+
+// FamilyUsage counts the addresses of one family.
+type FamilyUsage struct {
+	Total int64 // what the pool hands out in all; math.MaxInt64 if it is more
+	Used  int   // what Services have of it; a shared address counts once
+}
+
+// Usage returns the usage of all pools, ordered by their keys.
+func (a *Allocator) Usage() []PoolUsage {
+	all := make([]PoolUsage, 0, len(a.pools))
+	for _, p := range a.pools {
+		u := PoolUsage{Key: p.Key, Reason: p.reason}
+		for _, f := range lb.Families {
+			u.Families[f] = FamilyUsage{Total: p.total[f], Used: p.used[f]}
+		}
+		all = append(all, u)
+	}
+	slices.SortFunc(all, func(u, v PoolUsage) int { return strings.Compare(u.Key.String(), v.Key.String()) })
+	return all
+}
+
+// CountByReason counts the Services that have a verdict by its reason.
+func (a *Allocator) CountByReason() map[lb.Code]int {
+	n := map[lb.Code]int{}
+	for _, s := range a.services {
+		if s.settled {
+			n[s.verdict.Reason.Code]++
+		}
+	}
+	return n
+}

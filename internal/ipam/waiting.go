@@ -1,0 +1,204 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/google/btree"
+
+	"fairlead.io/internal/lb"
+)
+
+// queue is the Services that wait for one thing, oldest first.
+type queue struct {
+	tree *btree.BTreeG[*service]
+	gone func() // called when nobody waits any more
+}
+
+func newQueue(gone func()) *queue { return &queue{btree.NewG(16, older), gone} }
+
+// after returns the oldest Service in the queue that is younger than s, or the
+// oldest of all if s is nil.
+func (q *queue) after(s *service) (found *service) {
+	if s == nil {
+		found, _ = q.tree.Min()
+		return found
+	}
+	q.tree.AscendGreaterOrEqual(s, func(w *service) bool {
+		if w == s {
+			return true
+		}
+		found = w
+		return false
+	})
+	return found
+}
+
+// queueIn returns the queue under k in m, which is made if need be and goes
+// away with the last who waits in it.
+func queueIn[K comparable](m map[K]*queue, k K) *queue {
+	q := m[k]
+	if q == nil {
+		q = newQueue(func() { delete(m, k) })
+		m[k] = q
+	}
+	return q
+}
+
+// await puts s into q until it is looked at again.
+func (a *Allocator) await(s *service, q *queue) {
+	if _, already := q.tree.ReplaceOrInsert(s); already {
+		return
+	}
+	if len(s.waits) == 0 {
+		a.waiters++
+	}
+	s.waits = append(s.waits, q)
+}
+
+// unwait takes s out of all queues.
+func (a *Allocator) unwait(s *service) {
+	if len(s.waits) == 0 {
+		return
+	}
+	for _, q := range s.waits {
+		q.tree.Delete(s)
+		if q.tree.Len() == 0 && q.gone != nil {
+			q.gone()
+		}
+	}
+	s.waits = nil
+	a.waiters--
+}
+
+// A note says that the holding of address has changed, and, if namespace is
+// set, that a Service of that namespace left it.
+type note struct {
+	address   netip.Addr
+	namespace string
+}
+
+// note remembers that s has come to address, left it or changed on it.
+func (a *Allocator) note(s *service, address netip.Addr) {
+	n := note{address: address}
+	if s.has[lb.FamilyOf(address)] != address {
+		n.namespace = s.req.Service.Namespace
+	}
+	a.notes = append(a.notes, n)
+}
+
+// cursor goes through the Services that something may help, oldest first.
+type cursor struct {
+	queue *queue
+	list  []*service // instead of queue, sorted by age
+	last  *service   // the one looked at last
+
+	address netip.Addr // what has changed
+	pool    *pool      // if set, only while address is free in it
+	joining bool       // only those that can join the others on address
+}
+
+// next returns the next Service without moving on, or nil.
+func (c *cursor) next(a *Allocator) *service {
+	if c.queue == nil {
+		for len(c.list) > 0 && c.list[0].gone {
+			c.list = c.list[1:]
+		}
+		if len(c.list) == 0 {
+			return nil
+		}
+		return c.list[0]
+	}
+	if c.pool != nil {
+		n, _ := c.pool.numberOf(c.address)
+		if !c.pool.free[lb.FamilyOf(c.address)].contains(n) {
+			return nil
+		}
+	}
+	w := c.queue.after(c.last)
+	for w != nil && c.joining && !a.fits(w, c.address) {
+		c.last = w
+		w = c.queue.after(w)
+	}
+	return w
+}
+
+// pass moves the cursor past s, which is as old as what is next, or older.
+func (c *cursor) pass(s *service) {
+	if c.queue != nil {
+		if c.last == nil || older(c.last, s) {
+			c.last = s
+		}
+	} else if len(c.list) > 0 && c.list[0] == s {
+		c.list = c.list[1:]
+	}
+}
+
+// wake looks again at the Services in todo and at those that wait for what has
+// been noted, always at the oldest first, until nothing more can be helped.
+//
+// It ends, because looking at a Service only notes something if that Service
+// got what it lacked, and nobody can lose anything here.
+func (a *Allocator) wake(todo []*service) {
+	if a.waiters == 0 && len(todo) == 0 && len(a.evicted) == 0 {
+		a.notes = a.notes[:0]
+		return
+	}
+	var cursors []*cursor
+	if len(todo) > 0 {
+		cursors = append(cursors, &cursor{list: todo})
+	}
+	for {
+		if len(a.evicted) > 0 {
+			slices.SortFunc(a.evicted, byAge)
+			cursors = append(cursors, &cursor{list: a.evicted})
+			a.evicted = nil
+		}
+		for _, n := range a.notes {
+			cursors = a.cursorsFor(cursors, n)
+		}
+		a.notes = a.notes[:0]
+
+		var oldest *service
+		cursors = slices.DeleteFunc(cursors, func(c *cursor) bool {
+			s := c.next(a)
+			if s != nil && (oldest == nil || older(s, oldest)) {
+				oldest = s
+			}
+			return s == nil
+		})
+		if oldest == nil {
+			return
+		}
+		for _, c := range cursors {
+			c.pass(oldest)
+		}
+		a.evaluate(oldest)
+	}
+}
+
+// cursorsFor adds the cursors through those whom n may help.
+func (a *Allocator) cursorsFor(cursors []*cursor, n note) []*cursor {
+	head, f := a.held[n.address], lb.FamilyOf(n.address)
+	if q := a.waitAddress[n.address]; q != nil {
+		cursors = append(cursors, &cursor{queue: q, address: n.address})
+	}
+	if head != nil && head.req.ShareKey != "" {
+		if q := a.waitGroup[groupOf(&head.req)]; q != nil {
+			cursors = append(cursors, &cursor{queue: q, address: n.address, joining: true})
+		}
+	}
+	for _, p := range a.cover.pools(n.address) {
+		if head == nil && p.waiting[f].tree.Len() > 0 && p.works() {
+			if _, ok := p.numberOf(n.address); ok {
+				cursors = append(cursors, &cursor{queue: p.waiting[f], address: n.address, pool: p})
+			}
+		}
+		if n.namespace != "" {
+			if q := p.quota[n.namespace]; q != nil {
+				cursors = append(cursors, &cursor{queue: q, address: n.address})
+			}
+		}
+	}
+	return cursors
+}
