@@ -17,6 +17,7 @@ var pages = map[string]func(*page) error{
 	"kinds.md":         kindsPage,
 	"annotations.md":   annotationsPage,
 	"configuration.md": configurationPage,
+	"flags.md":         flagsPage,
 	"metrics.md":       metricsPage,
 }
 

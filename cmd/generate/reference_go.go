@@ -23,6 +23,19 @@ func goFiles(paths ...string) ([]*ast.File, error) {
 	return parsed, nil
 }
 
+// flagsPage shows what "fairlead controller --help" prints.
+func flagsPage(p *page) error {
+	p.title("Flags", "cmd/fairlead", "What `fairlead controller` takes. The chart passes `--config`, `--leader-elect`, both\naddresses and `--log-level`; its value `controller.extraArgs` passes any other.\n")
+	help, err := command("go", "run", "./cmd/fairlead", "controller", "--help")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(help)) {
+		p.printf("%s", strings.TrimRight("    "+line, " \n")+"\n")
+	}
+	return nil
+}
+
 // annotationsPage has one section for each documented constant: its comment is
 // prose, then lines "Type:", "Default:" and "Impact:".
 func annotationsPage(p *page) error {
