@@ -1,0 +1,276 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/sandbox"
+)
+
+const namespace = "fairlead-system"
+
+// The ports of the release under test: in a pod they would be the pod's own.
+const healthPort, metricsPort = "17981", "17943"
+
+// A release is installed with no values but its ports; the controller is
+// started as the Deployment says, with the rights of the release's service
+// account, and does its work; then the release is uninstalled, and nothing
+// stays but what was promised.
+func TestRelease(t *testing.T) {
+	api, c := startAPI(t)
+	before := everything(t, c)
+	helm(t, api, "install", "fairlead", "charts/fairlead", "--namespace", namespace, "--create-namespace",
+		"--set", "controller.healthPort="+healthPort, "--set", "controller.metricsPort="+metricsPort)
+	awaitKinds(t, c)
+
+	log := startAsDeployed(t, api, c)
+	eventually(t, "it is ready", func(ctx context.Context) error {
+		return get(ctx, "http://127.0.0.1:"+healthPort+"/readyz", "", http.StatusOK)
+	})
+	servesAService(t, c)
+	answersMetricsToReadersOnly(t, c)
+	if strings.Contains(log.String(), "forbidden") {
+		t.Errorf("the chart's rights do not suffice:\n%s", log)
+	}
+
+	helm(t, api, "uninstall", "fairlead", "--namespace", namespace, "--wait")
+	kept := []string{
+		"CustomResourceDefinition pools.fairlead.io", "CustomResourceDefinition agents.fairlead.io", // crds.keep
+		"Lease " + namespace + "/fairlead-controller",
+	}
+	for _, left := range everything(t, c) {
+		if !slices.Contains(before, left) && !slices.Contains(kept, left) {
+			t.Errorf("after helm uninstall there is still %s", left)
+		}
+	}
+	var pool v1alpha1.Pool
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "edge"}, &pool); err != nil {
+		t.Errorf("pools are kept: %v", err)
+	}
+}
+
+// startAsDeployed runs the controller with the arguments and the configuration
+// of the Deployment, as its service account, until the test ends.
+func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *logBuffer {
+	t.Helper()
+	dir := t.TempDir()
+	var deployment appsv1.Deployment
+	var configuration corev1.ConfigMap
+	if err := errors.Join(
+		c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "fairlead-controller"}, &deployment),
+		c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "fairlead"}, &configuration),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range configuration.Data {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := deployment.Spec.Template.Spec
+	var args []string
+	for _, arg := range pod.Containers[0].Args {
+		args = append(args, strings.ReplaceAll(arg, pod.Containers[0].VolumeMounts[0].MountPath, dir))
+	}
+	args = append(args, "--leader-elect-namespace="+namespace, // outside of a pod
+		"--kubeconfig="+kubeconfigOf(t, api, c, pod.ServiceAccountName, filepath.Join(dir, "kubeconfig")))
+
+	binary := filepath.Join(dir, "fairlead")
+	run(t, "go", "build", "-o", binary, "./cmd/fairlead")
+	log := &logBuffer{}
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Wait(); err != nil && t.Failed() {
+			t.Logf("the controller ended: %v\n%s", err, log)
+		}
+	})
+	return log
+}
+
+// kubeconfigOf writes a kubeconfig with which path's reader is a service account.
+func kubeconfigOf(t *testing.T, api *sandbox.API, c client.Client, account, path string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(api.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := config.Contexts[config.CurrentContext].AuthInfo
+	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{user: {Token: tokenOf(t, c, account)}}
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func tokenOf(t *testing.T, c client.Client, account string) string {
+	t.Helper()
+	request := authenticationv1.TokenRequest{}
+	err := c.SubResource("token").Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}, &request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// servesAService sees everything written that the controller writes.
+func servesAService(t *testing.T, c client.Client) {
+	t.Helper()
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	pool := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"192.0.2.0/28"}}}
+	if err := errors.Join(c.Create(t.Context(), pool), c.Create(t.Context(), service)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Service has an address", func(ctx context.Context) error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(service), service)
+		if in := service.Status.LoadBalancer.Ingress; err == nil && (len(in) != 1 || in[0].IP != "192.0.2.0") {
+			err = fmt.Errorf("it has %v", in)
+		}
+		return err
+	})
+	eventually(t, "the pool's status says so", func(ctx context.Context) error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(pool), pool)
+		if err == nil && pool.Status.Used != "1" {
+			err = fmt.Errorf("used is %q", pool.Status.Used)
+		}
+		return err
+	})
+	eventually(t, "an event says so", func(ctx context.Context) error {
+		var events corev1.EventList
+		err := c.List(ctx, &events, client.InNamespace("default"))
+		if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == "Ready" && e.InvolvedObject.Name == "web" }) {
+			err = fmt.Errorf("there are %d other events", len(events.Items))
+		}
+		return err
+	})
+	if err := c.Delete(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func answersMetricsToReadersOnly(t *testing.T, c client.Client) {
+	t.Helper()
+	scraper := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scraper"}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "scraper"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fairlead-metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "scraper"}},
+	}
+	if err := errors.Join(c.Create(t.Context(), scraper), c.Create(t.Context(), binding)); err != nil {
+		t.Fatal(err)
+	}
+	token := tokenOf(t, c, "scraper")
+	const url = "https://127.0.0.1:" + metricsPort + "/metrics"
+	if err := get(t.Context(), url, "", http.StatusUnauthorized); err != nil {
+		t.Error(err)
+	}
+	if err := get(t.Context(), url, tokenOf(t, c, "fairlead"), http.StatusForbidden); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "a reader gets the metrics", func(ctx context.Context) error { return get(ctx, url, token, http.StatusOK) })
+	if err := errors.Join(c.Delete(t.Context(), scraper), c.Delete(t.Context(), binding)); err != nil {
+		t.Error(err)
+	}
+}
+
+// get wants one answer from a URL.
+func get(ctx context.Context, url, token string, want int) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != want {
+		return fmt.Errorf("GET %s: %s (%w): %.200s", url, response.Status, err, body)
+	}
+	return nil
+}
+
+// everything lists what a release could leave behind.
+func everything(t *testing.T, c client.Client) []string {
+	t.Helper()
+	var found []string
+	for kind, apiVersion := range map[string]string{
+		"ConfigMap": "v1", "Secret": "v1", "Service": "v1", "ServiceAccount": "v1", "Pod": "v1",
+		"Deployment": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1",
+		"Lease": "coordination.k8s.io/v1", "PodDisruptionBudget": "policy/v1",
+		"Role": "rbac.authorization.k8s.io/v1", "RoleBinding": "rbac.authorization.k8s.io/v1",
+		"ClusterRole": "rbac.authorization.k8s.io/v1", "ClusterRoleBinding": "rbac.authorization.k8s.io/v1",
+		"CustomResourceDefinition":       "apiextensions.k8s.io/v1",
+		"ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+	} {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion(apiVersion)
+		list.SetKind(kind + "List")
+		if err := c.List(t.Context(), list); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			// Kubernetes makes these in its own time.
+			if slices.Contains([]string{"default", "kubernetes", "kube-root-ca.crt"}, o.GetName()) || strings.HasPrefix(o.GetNamespace(), "kube-") {
+				continue
+			}
+			found = append(found, strings.ReplaceAll(kind+" "+o.GetNamespace()+"/"+o.GetName(), " /", " "))
+		}
+	}
+	return found
+}
+
+// logBuffer collects a process's log while it is read.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
