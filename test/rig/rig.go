@@ -1,0 +1,132 @@
+// Package rig is what tests of the whole system stand on: a real API server with
+// Fairlead's kinds, clients, and controllers in the test's own process (for the
+// race detector) or as the real binary (to be killed).
+package rig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/charts"
+	"fairlead.io/sandbox"
+)
+
+// Rig is a real API server that knows our kinds.
+type Rig struct {
+	API    *sandbox.API
+	Client client.WithWatch     // for all kinds
+	Kube   kubernetes.Interface // for what needs a typed client
+}
+
+// Main runs the tests of a package with a rig, which it puts into *r.
+func Main(m *testing.M, o sandbox.Options, r **Rig) int {
+	var api *sandbox.API
+	return sandbox.TestMain(runner(func() int {
+		var err error
+		if *r, err = New(context.Background(), api); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}), o, &api)
+}
+
+type runner func() int
+
+func (r runner) Run() int { return r() }
+
+// New installs our kinds in a running API server.
+func New(ctx context.Context, api *sandbox.API) (*Rig, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.NewWithWatch(api.RESTConfig(), client.Options{Scheme: s})
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	kube, err := kubernetes.NewForConfig(api.RESTConfig())
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	r := &Rig{API: api, Client: c, Kube: kube}
+	for _, crd := range charts.CRDs() {
+		if err := c.Create(ctx, crd); err != nil {
+			return nil, fmt.Errorf("install %s: %w", crd.Name, err)
+		}
+	}
+	return r, wait(ctx, func() error { return c.List(ctx, &v1alpha1.PoolList{}) })
+}
+
+// Clean removes all pools and all Services but the API server's own.
+func (r *Rig) Clean(t testing.TB) {
+	t.Helper()
+	ctx := context.Background()
+	Eventually(t, "the API server is empty", func() error {
+		if err := r.Client.DeleteAllOf(ctx, &v1alpha1.Pool{}); err != nil {
+			return err
+		}
+		var list corev1.ServiceList
+		if err := r.Client.List(ctx, &list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			s := &list.Items[i]
+			if s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes" {
+				continue
+			}
+			if err := r.Client.Delete(ctx, s); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+		if n := len(list.Items); n > 1 {
+			return fmt.Errorf("%d services left", n-1)
+		}
+		return nil
+	})
+}
+
+// deadline is how long anything may take on a slow machine. It is no
+// expectation: what is expected sooner is measured in test/bench.
+const deadline = 60 * time.Second
+
+// Eventually waits until f returns no error, and fails the test with its last
+// error if that does not happen.
+func Eventually(t testing.TB, what string, f func() error) {
+	t.Helper()
+	if err := wait(context.Background(), f); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func wait(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not within %s: %w", deadline, err)
+		case <-tick.C:
+		}
+	}
+}

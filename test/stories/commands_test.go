@@ -1,0 +1,200 @@
+package stories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/controller"
+	"fairlead.io/test/rig"
+)
+
+// sequential lets testscript run its scripts one after the other, with a
+// testing.T each.
+type sequential struct{ *testing.T }
+
+func (s sequential) Parallel() {}
+
+func (s sequential) Verbose() bool { return testing.Verbose() }
+
+func (s sequential) Run(name string, f func(testscript.T)) {
+	s.T.Run(name, func(t *testing.T) { f(sequential{t}) })
+}
+
+// storyKey is where a script has its story.
+type storyKey struct{}
+
+// story is one script at work.
+type story struct {
+	rig  *rig.Rig
+	t    *testing.T
+	stop func()
+}
+
+func (s *story) start() { s.stop = s.rig.Start(s.t) }
+
+// commands are those of the package comment.
+func commands(kube string) map[string]func(*testscript.TestScript, bool, []string) {
+	of := func(ts *testscript.TestScript) *story { return ts.Value(storyKey{}).(*story) }
+	run := func(ts *testscript.TestScript, neg bool, args ...string) {
+		err := ts.Exec(kube, append([]string{"kubectl"}, args...)...)
+		if err != nil && !neg {
+			ts.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+		}
+		if err == nil && neg {
+			ts.Fatalf("kubectl %s succeeded", strings.Join(args, " "))
+		}
+	}
+	// eventually adapts a check of the world to a command that waits for it.
+	eventually := func(usage string, least int, check func(*story, []string) error) func(*testscript.TestScript, bool, []string) {
+		return func(ts *testscript.TestScript, neg bool, args []string) {
+			if len(args) < least || neg {
+				ts.Fatalf("usage: %s", usage)
+			}
+			rig.Eventually(of(ts).t, strings.Join(args, " "), func() error { return check(of(ts), args) })
+		}
+	}
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"kubectl": func(ts *testscript.TestScript, neg bool, args []string) { run(ts, neg, args...) },
+		"apply": func(ts *testscript.TestScript, neg bool, args []string) {
+			for _, file := range args {
+				run(ts, neg, "apply", "-f", file)
+			}
+		},
+		"service":   eventually("service NAME CODE [ADDRESS...]", 2, (*story).service),
+		"says":      eventually("says NAME REGEXP", 2, (*story).says),
+		"told":      eventually("told NAME CODE", 2, (*story).told),
+		"pool":      eventually("pool NAME CODE", 2, (*story).pool),
+		"counts":    eventually("counts POOL TOTAL USED FREE", 4, (*story).counts),
+		"untouched": eventually("untouched NAME", 1, (*story).untouched),
+		"controller": func(ts *testscript.TestScript, _ bool, args []string) {
+			switch s := of(ts); strings.Join(args, " ") {
+			case "start":
+				s.start()
+			case "stop":
+				s.stop()
+			default:
+				ts.Fatalf("usage: controller start|stop")
+			}
+		},
+	}
+}
+
+func (s *story) get(name string) (*corev1.Service, *metav1.Condition, error) {
+	namespace, name, ok := strings.Cut(name, "/")
+	if !ok {
+		return nil, nil, errors.New("a Service is named namespace/name")
+	}
+	var svc corev1.Service
+	if err := s.rig.Client.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, &svc); err != nil {
+		return nil, nil, err
+	}
+	return &svc, meta.FindStatusCondition(svc.Status.Conditions, controller.ConditionReady), nil
+}
+
+func (s *story) service(args []string) error {
+	svc, c, err := s.get(args[0])
+	switch {
+	case err != nil:
+		return err
+	case c == nil:
+		return errors.New("no reason yet")
+	case c.Reason != args[1]:
+		return fmt.Errorf("reason is %s: %s", c.Reason, c.Message)
+	}
+	var got []string
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		got = append(got, in.IP+in.Hostname)
+	}
+	if !slices.Equal(got, args[2:]) {
+		return fmt.Errorf("addresses are %v (%s: %s)", got, c.Reason, c.Message)
+	}
+	return nil
+}
+
+func (s *story) says(args []string) error {
+	_, c, err := s.get(args[0])
+	if err != nil {
+		return err
+	}
+	re, err := regexp.Compile(args[1])
+	if err != nil {
+		return err
+	}
+	if c == nil || !re.MatchString(c.Message) {
+		return fmt.Errorf("condition is %v", c)
+	}
+	return nil
+}
+
+func (s *story) told(args []string) error {
+	svc, _, err := s.get(args[0])
+	if err != nil {
+		return err
+	}
+	list, err := s.rig.Kube.CoreV1().Events(svc.Namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var got []string
+	for _, e := range list.Items {
+		if e.InvolvedObject.UID == svc.UID {
+			got = append(got, e.Reason)
+		}
+	}
+	if !slices.Contains(got, args[1]) {
+		return fmt.Errorf("events are %v", got)
+	}
+	return nil
+}
+
+func (s *story) readPool(name string) (*v1alpha1.Pool, error) {
+	var p v1alpha1.Pool
+	return &p, s.rig.Client.Get(context.Background(), types.NamespacedName{Name: name}, &p)
+}
+
+func (s *story) pool(args []string) error {
+	p, err := s.readPool(args[0])
+	if err != nil {
+		return err
+	}
+	c := meta.FindStatusCondition(p.Status.Conditions, "Ready")
+	if c == nil || c.Reason != args[1] {
+		return fmt.Errorf("condition is %v", c)
+	}
+	return nil
+}
+
+func (s *story) counts(args []string) error {
+	p, err := s.readPool(args[0])
+	if err != nil {
+		return err
+	}
+	if got := []string{p.Status.Total, p.Status.Used, p.Status.Free}; !slices.Equal(got, args[1:]) {
+		return fmt.Errorf("total, used, free are %q", got)
+	}
+	return nil
+}
+
+func (s *story) untouched(args []string) error {
+	svc, c, err := s.get(args[0])
+	if err != nil {
+		return err
+	}
+	if _, annotated := svc.Annotations[native.AnnotationAllocatedFrom]; annotated || c != nil || len(svc.Finalizers) > 0 {
+		return fmt.Errorf("annotations %v, condition %v, finalizers %v", svc.Annotations, c, svc.Finalizers)
+	}
+	return nil
+}
