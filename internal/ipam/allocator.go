@@ -54,7 +54,8 @@ type service struct {
 	// long as the Service asks for the same one, an address outside of it is
 	// the pool's doing and kept; else the Service wants to move.
 	granted string
-	// lost is the address that an older Service has though s publishes it.
+	// lost is the address that s had before and may still publish, because its
+	// status is behind.
 	lost    [len(lb.Families)]netip.Addr
 	settled bool // has a verdict
 	lacking bool // has not all that it asks for

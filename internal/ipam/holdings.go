@@ -39,7 +39,7 @@ func (a *Allocator) take(s *service, address netip.Addr) {
 			continue
 		}
 		if head == nil {
-			p.free[f].remove(n)
+			p.withdraw(f, n)
 			p.used[f]++
 		}
 		if p.perNamespace != nil && !namespaceHas(head, f, s.req.Service.Namespace) {
@@ -83,7 +83,7 @@ func (a *Allocator) release(s *service, f lb.Family) {
 		}
 		if head == nil {
 			if !out {
-				p.free[f].add(n)
+				p.putBack(f, n)
 			}
 			p.used[f]--
 		}
@@ -123,7 +123,7 @@ func (a *Allocator) isOut(address netip.Addr) bool {
 func (a *Allocator) withdraw(address netip.Addr) {
 	for _, p := range a.cover.pools(address) {
 		if n, ok := p.numberOf(address); ok {
-			p.free[lb.FamilyOf(address)].remove(n)
+			p.withdraw(lb.FamilyOf(address), n)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (a *Allocator) putBack(address netip.Addr) {
 	}
 	for _, p := range a.cover.pools(address) {
 		if n, ok := p.numberOf(address); ok {
-			p.free[lb.FamilyOf(address)].add(n)
+			p.putBack(lb.FamilyOf(address), n)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (a *Allocator) recount(address netip.Addr, head *service) {
 		if !ok {
 			continue
 		}
-		p.free[f].remove(n)
+		p.withdraw(f, n)
 		p.used[f]++
 		if p.perNamespace == nil {
 			continue

@@ -73,12 +73,13 @@ func (s intervals) remove(k key) bool {
 	return true
 }
 
-// add puts k into the set and joins the intervals it touches.
-func (s intervals) add(k key) {
+// add puts k into the set and joins the intervals it touches; it says whether k
+// was not in it.
+func (s intervals) add(k key) bool {
 	i := interval{k, k}
 	if right, ok := s.around(k); ok {
 		if !k.less(right.from) {
-			return // it is in the set
+			return false
 		}
 		if n, ok := k.next(); ok && n == right.from {
 			i.to = right.to
@@ -91,4 +92,5 @@ func (s intervals) add(k key) {
 		}
 	}
 	s.tree.ReplaceOrInsert(i)
+	return true
 }

@@ -92,7 +92,7 @@ func (a *Allocator) noCandidate(r *lb.Request) lb.Reason {
 	if len(why) == 0 {
 		return lb.NoPool.With()
 	}
-	return lb.NoPoolMatches.With(len(why), shorten(why, "; ", "; "))
+	return lb.NoPoolMatches.With(shorten(why, "; ", "; "))
 }
 
 // unknownPool says which pools there are instead of the one asked for.
@@ -141,6 +141,14 @@ func shorten(items []string, separator, last string) string {
 		return strings.Join(items[:n-1], separator) + last + items[n-1]
 	}
 	return strings.Join(items, "")
+}
+
+func joinAddrs(addresses []netip.Addr) string {
+	var s []string
+	for _, x := range addresses {
+		s = append(s, x.String())
+	}
+	return strings.Join(s, ", ")
 }
 
 func familyList(families []lb.Family) string {

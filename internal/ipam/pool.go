@@ -21,6 +21,7 @@ type pool struct {
 	free  [len(lb.Families)]intervals
 	total [len(lb.Families)]int64 // saturated
 	used  [len(lb.Families)]int   // addresses of it that somebody has
+	out   [len(lb.Families)]int   // addresses of it that are not free
 	// perNamespace counts the addresses that a namespace has; nil without quota.
 	perNamespace map[string]int
 
@@ -106,6 +107,20 @@ func (p *pool) pick(f lb.Family) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	return p.addr(f, n), true
+}
+
+// withdraw takes the address with number n out of what is free.
+func (p *pool) withdraw(f lb.Family, n key) {
+	if p.free[f].remove(n) {
+		p.out[f]++
+	}
+}
+
+// putBack is the inverse of withdraw.
+func (p *pool) putBack(f lb.Family, n key) {
+	if p.free[f].add(n) {
+		p.out[f]--
+	}
 }
 
 // room says whether namespace may have n more addresses of the pool.

@@ -71,16 +71,18 @@ func (a *Allocator) claimImports() {
 // written them.
 func (a *Allocator) heed(s *service, published []netip.Addr) {
 	for _, f := range wanted(&s.req) {
+		if !slices.Contains(published, s.lost[f]) {
+			s.lost[f] = netip.Addr{}
+		}
 		if s.has[f].IsValid() && slices.Contains(published, s.has[f]) {
 			continue
 		}
-		contested := false
 		for _, p := range published {
 			if !p.IsValid() || lb.FamilyOf(p) != f || lb.Unusable(netipx.IPRangeFrom(p, p)) != "" {
 				continue
 			}
 			if s.has[f].IsValid() {
-				if a.adopt(s, p) {
+				if p != s.lost[f] && a.adopt(s, p) {
 					break
 				}
 				continue
@@ -91,10 +93,6 @@ func (a *Allocator) heed(s *service, published []netip.Addr) {
 			if a.claim(s, p) {
 				break
 			}
-			contested = true
-		}
-		if !contested {
-			s.lost[f] = netip.Addr{}
 		}
 	}
 }
@@ -122,6 +120,7 @@ func (a *Allocator) adopt(s *service, p netip.Addr) bool {
 		return false
 	}
 	a.take(s, p)
+	s.lost[f] = was[f]
 	a.note(s, was[f])
 	a.note(s, p)
 	return true
@@ -136,11 +135,12 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 		if rival == nil {
 			break
 		}
+		if s.lost[f] == p {
+			return false // its status is only behind
+		}
 		if older(rival, s) {
-			if s.lost[f] != p { // else it has been told
-				s.lost[f] = p
-				a.contests = append(a.contests, Contest{p, rival.req.Service, s.req.Service})
-			}
+			s.lost[f] = p
+			a.contests = append(a.contests, Contest{p, rival.req.Service, s.req.Service})
 			return false
 		}
 		a.contests = append(a.contests, Contest{p, s.req.Service, rival.req.Service})

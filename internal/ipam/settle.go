@@ -47,6 +47,7 @@ func (a *Allocator) evaluate(s *service) {
 	for _, f := range lb.Families {
 		if s.has[f] != was[f] {
 			if was[f].IsValid() {
+				s.lost[f] = was[f]
 				a.note(s, was[f])
 			}
 			if s.has[f].IsValid() {
@@ -117,7 +118,7 @@ func mismatch(r *lb.Request) *lb.Reason {
 	for _, x := range r.Addresses {
 		f := lb.FamilyOf(x)
 		if seen[f] || !wants(r, f) {
-			reason := lb.FamilyMismatch.With(lb.ListAddrs(r.Addresses), familyList(wanted(r)))
+			reason := lb.FamilyMismatch.With(joinAddrs(r.Addresses), familyList(wanted(r)))
 			return &reason
 		}
 		seen[f] = true

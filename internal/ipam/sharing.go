@@ -172,6 +172,8 @@ func (a *Allocator) reshare(s *service, r *lb.Request) {
 		if was[f].IsValid() {
 			if a.fits(s, was[f]) {
 				a.take(s, was[f])
+			} else {
+				s.lost[f] = was[f]
 			}
 			a.note(s, was[f])
 		}

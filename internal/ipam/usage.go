@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ type PoolUsage struct {
 type FamilyUsage struct {
 	Total int64 // what the pool hands out in all; math.MaxInt64 if it is more
 	Used  int   // what Services have of it; a shared address counts once
+	Free  int64 // what is neither used nor reserved nor a node's; math.MaxInt64 if it is more
 }
 
 // Usage returns the usage of all pools, ordered by their keys.
@@ -26,7 +28,10 @@ func (a *Allocator) Usage() []PoolUsage {
 	for _, p := range a.pools {
 		u := PoolUsage{Key: p.Key, Reason: p.reason}
 		for _, f := range lb.Families {
-			u.Families[f] = FamilyUsage{Total: p.total[f], Used: p.used[f]}
+			u.Families[f] = FamilyUsage{Total: p.total[f], Used: p.used[f], Free: p.total[f]}
+			if p.total[f] < math.MaxInt64 {
+				u.Families[f].Free -= int64(p.out[f])
+			}
 		}
 		all = append(all, u)
 	}

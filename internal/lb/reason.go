@@ -156,7 +156,7 @@ var Reasons = map[Code]About{
 	NoPoolMatches: {On: "Service", Warning: true,
 		Means: "There are pools, but none hands addresses to this Service: their namespaces or selectors leave it out, they are disabled, or they are only given on request.",
 		Do:    "Change the rules of a pool, or ask for one with the annotation fairlead.io/pool.",
-		text:  "None of the %d pools gives addresses to this Service: %s. Change a pool's rules, or ask for a pool with the annotation fairlead.io/pool.", sample: []any{2, `pool "edge" is not for namespace "shop"; pool "lab" is only given on request`}},
+		text:  "No pool gives addresses to this Service: %s. Change a pool's rules, or ask for a pool with the annotation fairlead.io/pool.", sample: []any{`pool "edge" is not for namespace "shop"; pool "lab" is only given on request`}},
 	PoolExhausted: {On: "Service", Warning: true,
 		Means: "Every pool that admits the Service is full.",
 		Do:    "Add addresses to a pool or delete a Service; this one is served at once then.",

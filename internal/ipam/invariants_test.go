@@ -1,0 +1,198 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"fairlead.io/internal/lb"
+)
+
+// failer is what *testing.T and *rapid.T have in common.
+type failer interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+var _ failer = (*testing.T)(nil)
+
+// checkInvariants checks what must be true between any two operations.
+func checkInvariants(t failer, a *Allocator) {
+	t.Helper()
+	if len(a.notes)+len(a.evicted)+len(a.touched) > 0 {
+		t.Errorf("left over: notes %v, evicted %v, touched %v", a.notes, a.evicted, a.touched)
+	}
+	checkHoldings(t, a)
+	checkFree(t, a)
+	checkWaiting(t, a)
+}
+
+// checkHoldings: every address that a Service has is known, and shared only by
+// those who may; nothing is held by nobody.
+func checkHoldings(t failer, a *Allocator) {
+	t.Helper()
+	holdings := 0
+	for name, s := range a.services {
+		if s.gone || s.req.Service != name {
+			t.Errorf("%s: wrong entry", name)
+		}
+		for _, f := range lb.Families {
+			x := s.has[f]
+			if !x.IsValid() {
+				continue
+			}
+			holdings++
+			if lb.FamilyOf(x) != f || !slices.Contains(slices.Collect(users(a.held[x], f)), s) {
+				t.Errorf("%s has %s, but the address does not know", name, x)
+			}
+			for u := range users(a.held[x], f) {
+				if c, _ := conflictOf(&s.req, &u.req); u != s && c != noConflict {
+					t.Errorf("%s and %s both have %s: conflict %d", name, u.req.Service, x, c)
+				}
+			}
+			offered, ok := a.shared[groupOf(&s.req)]
+			if isOffered := ok && offered.tree.Has(x); isOffered != (s.req.ShareKey != "") {
+				t.Errorf("%s of %s: offered %v", x, name, isOffered)
+			}
+		}
+		if s.settled {
+			var has []netip.Addr
+			for _, f := range publishOrder(&s.req) {
+				if s.has[f].IsValid() {
+					has = append(has, s.has[f])
+				}
+			}
+			if !slices.Equal(has, s.verdict.Addresses) {
+				t.Errorf("%s has %v, but the verdict says %v", name, has, s.verdict.Addresses)
+			}
+		}
+	}
+	for x, head := range a.held {
+		for u := range users(head, lb.FamilyOf(x)) {
+			holdings--
+			if a.services[u.req.Service] != u {
+				t.Errorf("%s is held by %s, which is not there", x, u.req.Service)
+			}
+		}
+	}
+	if holdings != 0 {
+		t.Errorf("holdings differ by %d", holdings)
+	}
+	for g, offered := range a.shared {
+		offered.tree.Ascend(func(x netip.Addr) bool {
+			if head := a.held[x]; head == nil || groupOf(&head.req) != g {
+				t.Errorf("%s is offered to %v", x, g)
+			}
+			return true
+		})
+	}
+}
+
+// checkFree: what is free in a pool is the pool without what is held, reserved
+// or a node's, and the counts are right. Only for the small pools of tests.
+func checkFree(t failer, a *Allocator) {
+	t.Helper()
+	for _, p := range a.pools {
+		var used, free [len(lb.Families)]int
+		var total [len(lb.Families)]int64
+		perNamespace := map[string]int{}
+		for _, span := range p.Spans {
+			if lb.SpanSize(span).BitLen() > 12 {
+				return
+			}
+			f := lb.FamilyOf(span.From())
+			for x := span.From(); ; x = x.Next() {
+				n, ok := p.numberOf(x)
+				if skipped := p.SkipIPv4Ends && x.Is4() && (x.As4()[3] == 0 || x.As4()[3] == 255); skipped == ok {
+					t.Errorf("pool %s: %s: skipped %v", p.name, x, skipped)
+				}
+				if ok {
+					if back := p.addr(f, n); back != x {
+						t.Errorf("pool %s: %s becomes %s", p.name, x, back)
+					}
+					total[f]++
+					_, reserved := a.reserved[x]
+					_, isNode := a.nodes[x]
+					if want := a.held[x] == nil && !reserved && !isNode; p.free[f].contains(n) != want {
+						t.Errorf("pool %s: %s free: want %v", p.name, x, want)
+					} else if want {
+						free[f]++
+					}
+					if a.held[x] != nil {
+						used[f]++
+					}
+					seen := map[string]bool{}
+					for u := range users(a.held[x], f) {
+						if ns := u.req.Service.Namespace; !seen[ns] {
+							seen[ns] = true
+							perNamespace[ns]++
+						}
+					}
+				}
+				if x == span.To() {
+					break
+				}
+			}
+		}
+		for _, f := range lb.Families {
+			if total[f] != p.total[f] || used[f] != p.used[f] || total[f]-int64(p.out[f]) != int64(free[f]) {
+				t.Errorf("pool %s %s: total %d used %d out %d, want %d, %d and %d free", p.name, f, p.total[f], p.used[f], p.out[f], total[f], used[f], free[f])
+			}
+			checkIntervals(t, p.free[f])
+		}
+		if p.Quota > 0 && fmt.Sprint(p.perNamespace) != fmt.Sprint(perNamespace) {
+			t.Errorf("pool %s: per namespace %v, want %v", p.name, p.perNamespace, perNamespace)
+		}
+	}
+}
+
+// checkIntervals: sorted, disjoint, not touching.
+func checkIntervals(t failer, s intervals) {
+	t.Helper()
+	var last *interval
+	s.tree.Ascend(func(i interval) bool {
+		if i.to.less(i.from) {
+			t.Errorf("interval %v ends before it starts", i)
+		}
+		if last != nil {
+			if after, _ := last.to.next(); !after.less(i.from) {
+				t.Errorf("intervals %v and %v touch", *last, i)
+			}
+		}
+		last = &i
+		return true
+	})
+}
+
+// checkWaiting: the queues know exactly those who wait, and nobody waits for
+// what could be had: to look again changes nothing.
+func checkWaiting(t failer, a *Allocator) {
+	t.Helper()
+	waiting := 0
+	for name, s := range a.services {
+		if len(s.waits) > 0 {
+			waiting++
+		}
+		if !s.settled {
+			continue
+		}
+		has, verdict := s.has, s.verdict
+		a.evaluate(s)
+		s.verdict = verdict
+		if s.has != has {
+			t.Errorf("%s had %v while it could have %v", name, has, s.has)
+		}
+		if len(a.notes) > 0 {
+			t.Errorf("%s: looking again notes %v", name, a.notes)
+		}
+		a.notes = nil
+	}
+	for _, touch := range a.touched {
+		touch.service.touched = false
+	}
+	a.touched = nil
+	if waiting != a.waiters {
+		t.Errorf("%d wait, want %d", a.waiters, waiting)
+	}
+}
