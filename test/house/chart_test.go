@@ -1,6 +1,7 @@
 package house
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ const chart = "charts/fairlead"
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...)
-	cmd.Dir = root
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as make builds it
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
