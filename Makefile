@@ -2,9 +2,10 @@
 SHELL := bash
 TOOL := go tool -modfile=tools.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-BUILD := go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
-# Static binaries; only the race detector needs C.
+BUILD := go build -ldflags '-s -w -X main.version=$(VERSION)'
+# Static binaries without paths of this machine; only the race detector needs C.
 export CGO_ENABLED := 0
+export GOFLAGS := $(GOFLAGS) -trimpath
 
 .PHONY: help build kube up down test bench check generate clean gcc
 
