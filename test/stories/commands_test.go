@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/test/rig"
 )
@@ -43,7 +45,7 @@ type story struct {
 	stop func()
 }
 
-func (s *story) start() { s.stop = s.rig.Start(s.t) }
+func (s *story) start(change ...func(*controller.Options)) { s.stop = s.rig.Start(s.t, change...) }
 
 // commands are those of the package comment.
 func commands(kube string) map[string]func(*testscript.TestScript, bool, []string) {
@@ -69,24 +71,31 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"kubectl": func(ts *testscript.TestScript, neg bool, args []string) { run(ts, neg, args...) },
 		"apply": func(ts *testscript.TestScript, neg bool, args []string) {
+			line := []string{"apply"}
 			for _, file := range args {
-				run(ts, neg, "apply", "-f", file)
+				line = append(line, "-f", file)
 			}
+			run(ts, neg, line...)
 		},
 		"service":   eventually("service NAME CODE [ADDRESS...]", 2, (*story).service),
 		"says":      eventually("says NAME REGEXP", 2, (*story).says),
+		"aged":      eventually("aged NAME", 1, (*story).aged),
 		"told":      eventually("told NAME CODE", 2, (*story).told),
 		"pool":      eventually("pool NAME CODE", 2, (*story).pool),
 		"counts":    eventually("counts POOL TOTAL USED FREE", 4, (*story).counts),
 		"untouched": eventually("untouched NAME", 1, (*story).untouched),
 		"controller": func(ts *testscript.TestScript, _ bool, args []string) {
-			switch s := of(ts); strings.Join(args, " ") {
-			case "start":
-				s.start()
-			case "stop":
+			switch s := of(ts); {
+			case slices.Equal(args, []string{"stop"}):
 				s.stop()
+			case slices.Equal(args, []string{"start"}):
+				s.start()
+			case len(args) == 3 && args[0] == "start" && args[1] == "--config":
+				cfg, err := config.Load(ts.MkAbs(args[2]))
+				ts.Check(err)
+				s.start(func(o *controller.Options) { o.Config = cfg })
 			default:
-				ts.Fatalf("usage: controller start|stop")
+				ts.Fatalf("usage: controller start [--config FILE] | controller stop")
 			}
 		},
 	}
@@ -124,17 +133,46 @@ func (s *story) service(args []string) error {
 	return nil
 }
 
+// says works for pools, too: their names have no namespace.
 func (s *story) says(args []string) error {
-	_, c, err := s.get(args[0])
+	re, err := regexp.Compile(args[1])
 	if err != nil {
 		return err
 	}
-	re, err := regexp.Compile(args[1])
+	var c *metav1.Condition
+	if strings.Contains(args[0], "/") {
+		_, c, err = s.get(args[0])
+	} else {
+		_, c, err = s.readPool(args[0])
+	}
 	if err != nil {
 		return err
 	}
 	if c == nil || !re.MatchString(c.Message) {
 		return fmt.Errorf("condition is %v", c)
+	}
+	return nil
+}
+
+// aged waits for the clock: creation times have whole seconds, and of two
+// objects of the same second nobody can tell which is older.
+func (s *story) aged(args []string) error {
+	var created metav1.Time
+	if strings.Contains(args[0], "/") {
+		svc, _, err := s.get(args[0])
+		if err != nil {
+			return err
+		}
+		created = svc.CreationTimestamp
+	} else {
+		p, _, err := s.readPool(args[0])
+		if err != nil {
+			return err
+		}
+		created = p.CreationTimestamp
+	}
+	if time.Now().Unix() <= created.Unix() {
+		return errors.New("still the same second")
 	}
 	return nil
 }
@@ -160,17 +198,19 @@ func (s *story) told(args []string) error {
 	return nil
 }
 
-func (s *story) readPool(name string) (*v1alpha1.Pool, error) {
+func (s *story) readPool(name string) (*v1alpha1.Pool, *metav1.Condition, error) {
 	var p v1alpha1.Pool
-	return &p, s.rig.Client.Get(context.Background(), types.NamespacedName{Name: name}, &p)
+	if err := s.rig.Client.Get(context.Background(), types.NamespacedName{Name: name}, &p); err != nil {
+		return nil, nil, err
+	}
+	return &p, meta.FindStatusCondition(p.Status.Conditions, "Ready"), nil
 }
 
 func (s *story) pool(args []string) error {
-	p, err := s.readPool(args[0])
+	_, c, err := s.readPool(args[0])
 	if err != nil {
 		return err
 	}
-	c := meta.FindStatusCondition(p.Status.Conditions, "Ready")
 	if c == nil || c.Reason != args[1] {
 		return fmt.Errorf("condition is %v", c)
 	}
@@ -178,7 +218,7 @@ func (s *story) pool(args []string) error {
 }
 
 func (s *story) counts(args []string) error {
-	p, err := s.readPool(args[0])
+	p, _, err := s.readPool(args[0])
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,15 @@
 //	kubectl ARGUMENT...         kubectl, as administrator
 //	apply FILE...               kubectl apply
 //	service NAME CODE [ADDR...] wait until the Service has this reason and exactly these addresses
-//	says NAME REGEXP            the Service's reason says this
+//	says NAME REGEXP            wait until the reason of the Service, or of the Pool, says this
 //	told NAME CODE              wait until the Service has an event with this reason
 //	pool NAME CODE              wait until the Pool has this reason
 //	counts POOL TOTAL USED FREE wait until the Pool shows these numbers
-//	controller start|stop       the controller; every story begins with it running
 //	untouched NAME              the Service has nothing of ours
+//	aged NAME                   wait until whatever is created next is younger, by the second
+//	controller start            start a controller, with the configuration FILE in
+//	           [--config FILE]  place of none; every story begins with one running
+//	controller stop             stop it
 //
-// NAME is namespace/name.
+// NAME is namespace/name of a Service, or the name of a Pool.
 package stories

@@ -1,10 +1,14 @@
 package stories
 
 import (
+	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/sandbox"
 	"fairlead.io/test/rig"
@@ -15,11 +19,21 @@ var theRig *rig.Rig
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, sandbox.Options{}, &theRig)) }
 
 // TestStories runs one story after the other: pools are for the whole cluster.
+// After all of them no goroutine of a controller is left.
 func TestStories(t *testing.T) {
 	kube, err := sandbox.KubeBinary(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
+	cache := t.TempDir() // of what kubectl has learned about the API server
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		goleak.VerifyNone(t, before,
+			// Idle connections to the API server, which client-go keeps for all clients.
+			goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+			goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+			goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
+	})
 	testscript.RunT(sequential{t}, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -27,13 +41,56 @@ func TestStories(t *testing.T) {
 		Cmds:                commands(kube),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("KUBECONFIG", theRig.API.Kubeconfig)
+			env.Setenv("KUBECACHEDIR", cache)
 			env.Setenv("HOME", env.WorkDir)
 			s := &story{rig: theRig, t: env.T().(sequential).T}
-			theRig.Clean(s.t)
+			s.clean()
 			env.Values[storyKey{}] = s
 			s.start()
 			env.Defer(func() { s.stop() })
 			return nil
 		},
+	})
+}
+
+// clean leaves nothing of the story before: rig.Clean, and what stories make
+// besides pools and Services.
+func (s *story) clean() {
+	ctx := context.Background()
+	rig.Eventually(s.t, "remove finalizers", func() error {
+		var list corev1.ServiceList
+		if err := s.rig.Client.List(ctx, &list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if o := &list.Items[i]; len(o.Finalizers) > 0 {
+				o.Finalizers = nil
+				if err := s.rig.Client.Update(ctx, o); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	s.rig.Clean(s.t)
+	rig.Eventually(s.t, "remove nodes and labels of namespaces", func() error {
+		if err := s.rig.Client.DeleteAllOf(ctx, &corev1.Node{}); err != nil {
+			return err
+		}
+		var list corev1.NamespaceList
+		if err := s.rig.Client.List(ctx, &list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			if len(o.Labels) < 2 || strings.HasPrefix(o.Name, "kube-") {
+				continue
+			}
+			o.Labels, o.Annotations = nil, nil
+			if err := s.rig.Client.Update(ctx, o); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
