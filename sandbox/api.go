@@ -136,7 +136,7 @@ func (a *API) Restart(ctx context.Context) error {
 }
 
 func (a *API) waitReady(ctx context.Context) error {
-	config, err := a.restConfig()
+	config, err := adminConfig(a.Kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (a *API) Stop() error {
 // RESTConfig returns a new configuration for an administrator, without a limit
 // on requests per second.
 func (a *API) RESTConfig() *rest.Config {
-	config, err := a.restConfig()
+	config, err := adminConfig(a.Kubeconfig)
 	if err != nil {
 		// We have written the file ourselves.
 		panic(err)
@@ -199,8 +199,8 @@ func (a *API) RESTConfig() *rest.Config {
 	return config
 }
 
-func (a *API) restConfig() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", a.Kubeconfig)
+func adminConfig(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}

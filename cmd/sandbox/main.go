@@ -1,0 +1,229 @@
+// Command sandbox boots a real Kubernetes cluster on one machine and breaks it
+// on request: see package sandbox, of which it is a thin wrapper.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.io/sandbox"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := newCommand().ExecuteContext(ctx)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		os.Exit(exit.ExitCode()) // of the command that exec has run
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sandbox:", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	cluster := &sandbox.Cluster{}
+	cmd := &cobra.Command{
+		Use:           "sandbox",
+		Short:         "A real Kubernetes cluster on one machine",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	f := cmd.PersistentFlags()
+	f.StringVar(&cluster.Name, "name", "fairlead", "name of the cluster; several may run side by side")
+	f.StringVar(&cluster.StateDir, "state", "", "directory of its files (default /var/lib/NAME-sandbox)")
+	cmd.AddCommand(upCommand(cluster), downCommand(cluster), statusCommand(cluster), execCommand(cluster), kubeCommand(),
+		onHost("cut", "pull the cable out of a host", func(_ context.Context, host string) error { return cluster.Cut(host) }),
+		onHost("heal", "plug the cable in again", func(_ context.Context, host string) error { return cluster.Heal(host) }),
+		onHost("kill", "end a node, or \"control\", as a power failure does", cluster.Kill),
+		onHost("restart", "start a node, or \"control\", again", cluster.Restart),
+		nicCommand(cluster), loadCommand(cluster), imageCommand(), nodeInitCommand(), forwardCommand())
+	return cmd
+}
+
+func upCommand(c *sandbox.Cluster) *cobra.Command {
+	var bare bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "start the cluster, or whatever of it does not run, with Fairlead in it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Command, err = os.Executable(); err != nil {
+				return fmt.Errorf("find this program: %w", err)
+			}
+			if err := c.Up(cmd.Context()); err != nil {
+				return err
+			}
+			if !bare {
+				return c.Install(cmd.Context())
+			}
+			fmt.Printf("export KUBECONFIG=%s\n", c.Kubeconfig())
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&c.Nodes, "nodes", 3, "number of nodes")
+	cmd.Flags().BoolVar(&bare, "bare", false, "without Fairlead and the examples")
+	return cmd
+}
+
+func downCommand(c *sandbox.Cluster) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "remove the cluster and everything it has made",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return c.Down(cmd.Context()) },
+	}
+}
+
+func statusCommand(c *sandbox.Cluster) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "show which hosts there are and how they are",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			status, err := c.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !status.Up {
+				fmt.Printf("the sandbox %s is not up\n", c.Name)
+				return nil
+			}
+			api := "answers"
+			if !status.ControlPlane {
+				api = "does not answer"
+			}
+			fmt.Printf("API server %s; KUBECONFIG=%s\n", api, c.Kubeconfig())
+			w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "HOST\tADDRESSES\tSTATE\tCABLE")
+			for _, h := range status.Hosts {
+				addresses := make([]string, len(h.Addresses))
+				for i, a := range h.Addresses {
+					addresses[i] = a.String()
+				}
+				cable := "in"
+				if !h.Cable {
+					cable = "out"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, strings.Join(addresses, " "), stateOf(h), cable)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func stateOf(h sandbox.HostStatus) string {
+	switch {
+	case !h.Running:
+		return "dead"
+	case h.Ready:
+		return "ready"
+	case strings.HasPrefix(h.Name, "node"):
+		return "not ready"
+	default:
+		return "there"
+	}
+}
+
+func execCommand(c *sandbox.Cluster) *cobra.Command {
+	return &cobra.Command{
+		Use:     "exec HOST -- COMMAND [ARGUMENT...]",
+		Short:   "run a command on a node, or on \"client\", \"control\" or \"switch\"",
+		Example: "  sandbox exec client -- ip neighbour",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			command, err := c.ExecCommand(cmd.Context(), args[0], args[1:]...)
+			if err != nil {
+				return err
+			}
+			command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+			return command.Run()
+		},
+	}
+}
+
+func kubeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kube",
+		Short: "build Kubernetes, if that has not been done, and put it into ./bin",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return sandbox.InstallKube(cmd.Context(), "bin", os.Stderr)
+		},
+	}
+}
+
+func onHost(name, short string, run func(context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " HOST",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0]) },
+	}
+}
+
+func nicCommand(c *sandbox.Cluster) *cobra.Command {
+	cmd := &cobra.Command{Use: "nic", Short: "add network cards to a running node, or remove them"}
+	for _, way := range []struct {
+		name, short string
+		run         func(ctx context.Context, node, nic string) error
+	}{
+		{"add", "plug a card into a node and the LAN", c.AddNIC},
+		{"remove", "take the card out again", c.RemoveNIC},
+	} {
+		cmd.AddCommand(&cobra.Command{
+			Use:   way.name + " NODE NAME",
+			Short: way.short,
+			Args:  cobra.ExactArgs(2),
+			RunE:  func(cmd *cobra.Command, args []string) error { return way.run(cmd.Context(), args[0], args[1]) },
+		})
+	}
+	return cmd
+}
+
+func loadCommand(c *sandbox.Cluster) *cobra.Command {
+	return &cobra.Command{
+		Use:   "load IMAGE.tar...",
+		Short: "give images (docker-archives) to all nodes",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, archive := range args {
+				if err := c.Load(cmd.Context(), archive); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func nodeInitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "node-init FILE",
+		Short:  "be the first process of a node",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.NodeInit(args[0]) },
+	}
+}
+
+func forwardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "forward ADDRESS",
+		Short:  "pass connections on to the API server",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.Forward(args[0]) },
+	}
+}

@@ -1,0 +1,226 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go4.org/netipx"
+	"sigs.k8s.io/yaml"
+)
+
+// FairleadImage is the image of Fairlead around its static binary.
+func FairleadImage(ref, binary string) Image {
+	return Image{
+		Ref:        ref,
+		Entrypoint: []string{"/fairlead"},
+		User:       "65532:65532",
+		Files:      []ImageFile{{Path: "/fairlead", Source: binary}},
+	}
+}
+
+// Install puts Fairlead into a cluster that is up, as people do: an image, and
+// Helm with Fairlead's own chart. It gives it the pool and the web server of
+// examples/ and returns when the web server answers the client host at its
+// address. Called again, it installs what has changed since.
+func (c *Cluster) Install(ctx context.Context) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	kube, err := kubeSource()
+	if err != nil {
+		return err
+	}
+	i := installation{cluster: c, checkout: filepath.Dir(kube)}
+	p := newProgress(c.Progress)
+	for _, step := range []struct {
+		name string
+		run  func(context.Context, io.Writer) error
+	}{
+		{"image of Fairlead", i.loadImage},
+		{"Helm and the chart of Fairlead", i.installChart},
+		{"examples", i.applyExamples},
+		{"an answer from the example", i.awaitAnswer},
+	} {
+		if err := p.step(step.name, func(note io.Writer) error { return step.run(ctx, note) }); err != nil {
+			return err
+		}
+	}
+	i.tellNext()
+	return nil
+}
+
+// installation is an Install under way.
+type installation struct {
+	cluster  *Cluster
+	checkout string // the root of the source tree
+	tag      string // of the image
+	address  string // of the example Service
+}
+
+// examples are the files that are applied, and where the pool's addresses are.
+var examples = []string{"examples/pool.yaml", "examples/web.yaml"}
+
+// loadImage makes the image and gives it to all nodes. Its tag follows from
+// the binary, so that pods are replaced if, and only if, it has changed.
+func (i *installation) loadImage(ctx context.Context, _ io.Writer) error {
+	binary := i.cluster.path("bin", "fairlead")
+	if err := i.placeBinary(ctx, binary); err != nil {
+		return err
+	}
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return fmt.Errorf("read Fairlead's binary: %w", err)
+	}
+	i.tag = fmt.Sprintf("dev-%x", sha256.Sum256(content))[:12]
+	dir, err := os.MkdirTemp("", "fairlead-image-")
+	if err != nil {
+		return fmt.Errorf("make directory for the image: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	archive := filepath.Join(dir, "fairlead.tar")
+	if err := FairleadImage("fairlead/fairlead:"+i.tag, binary).WriteFile(archive); err != nil {
+		return err
+	}
+	return i.cluster.Load(ctx, archive)
+}
+
+// placeBinary takes the binary that was built beside this program, as "make
+// build" does, or builds it.
+func (i *installation) placeBinary(ctx context.Context, target string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	beside := filepath.Join(filepath.Dir(self), "fairlead")
+	if _, err := os.Stat(beside); err != nil {
+		return goBuild(ctx, "cmd/fairlead", target)
+	}
+	return place(beside, target)
+}
+
+func (i *installation) installChart(ctx context.Context, note io.Writer) error {
+	return i.command(ctx, note, "go", "tool", "-modfile=tools.mod", "helm", "upgrade", "--install",
+		"fairlead", "charts/fairlead", "--namespace", "fairlead-system", "--create-namespace",
+		"--set", "image.tag="+i.tag, "--wait", "--timeout", "5m")
+}
+
+func (i *installation) applyExamples(ctx context.Context, note io.Writer) error {
+	for _, path := range examples {
+		if err := i.kubectl(ctx, note, "apply", "--filename", path); err != nil {
+			return err
+		}
+	}
+	return i.kubectl(ctx, note, "rollout", "status", "deployment/web", "--timeout", "2m")
+}
+
+// awaitAnswer waits until the Service has an address, and the client host an
+// answer from it.
+func (i *installation) awaitAnswer(ctx context.Context, note io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	if err := i.routeToNodes(ctx); err != nil {
+		return err
+	}
+	const address = "{.status.loadBalancer.ingress[0].ip}"
+	if err := i.kubectl(ctx, note, "wait", "service/web", "--for", "jsonpath="+address, "--timeout", "1m"); err != nil {
+		return errors.Join(err, i.kubectl(ctx, i.cluster.Progress, "describe", "service/web"))
+	}
+	out, err := i.prepare(ctx, i.cluster.path("bin", "kubectl"), "get", "service/web", "--output", "jsonpath="+address).Output()
+	if err != nil {
+		return fmt.Errorf("read the address of the Service: %w", err)
+	}
+	i.address = string(out)
+	for {
+		answer, err := i.cluster.Exec(ctx, ClientHost, i.cluster.path("bin", "guest"), "get", "http://"+i.address)
+		if err == nil {
+			fmt.Fprintf(note, "%s\n", answer)
+			return nil
+		}
+		if pause(ctx) != nil {
+			return fmt.Errorf("get an answer from %s: %w", i.address, err)
+		}
+	}
+}
+
+// routeToNodes leads the client host's packets for addresses of the pool to the
+// nodes, as a router would: nobody on the LAN answers for these addresses, for
+// Fairlead does not announce them yet.
+func (i *installation) routeToNodes(ctx context.Context) error {
+	text, err := os.ReadFile(filepath.Join(i.checkout, examples[0]))
+	if err != nil {
+		return fmt.Errorf("read the example pool: %w", err)
+	}
+	var pool struct {
+		Spec struct {
+			Addresses []string `json:"addresses"`
+		} `json:"spec"`
+	}
+	if err := yaml.Unmarshal(text, &pool); err != nil {
+		return fmt.Errorf("parse the example pool: %w", err)
+	}
+	for _, span := range pool.Spec.Addresses {
+		r, err := netipx.ParseIPRange(span)
+		if err != nil {
+			return fmt.Errorf("parse the example pool: %w", err)
+		}
+		for _, prefix := range r.Prefixes() {
+			route := []string{"ip", "route", "replace", prefix.String()}
+			for _, node := range i.cluster.nodes() {
+				via := node.addresses()[0]
+				if prefix.Addr().Is6() {
+					via = node.addresses()[1]
+				}
+				route = append(route, "nexthop", "via", via.Addr().String())
+			}
+			if _, err := i.cluster.Exec(ctx, ClientHost, route...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (i *installation) tellNext() {
+	fmt.Fprintf(i.cluster.Progress, `
+The Service "web" has the address %[1]s and answers there. Try:
+
+  export KUBECONFIG=%[2]s PATH=%[3]s:$PATH
+  kubectl get services,pools
+  kubectl describe service web
+  sandbox exec client guest get http://%[1]s
+  kubectl apply -f examples/dual-stack.yaml
+
+docs/tutorial.md goes on from here. "make down" ends it.
+`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"))
+}
+
+func (i *installation) kubectl(ctx context.Context, note io.Writer, args ...string) error {
+	return i.command(ctx, note, i.cluster.path("bin", "kubectl"), args...)
+}
+
+// command runs a program in the checkout, as administrator of the cluster.
+func (i *installation) command(ctx context.Context, note io.Writer, name string, args ...string) error {
+	cmd := i.prepare(ctx, name, args...)
+	var output strings.Builder
+	cmd.Stdout = io.MultiWriter(note, &output)
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, tailOf(strings.Split(strings.TrimSpace(output.String()), "\n")))
+	}
+	return nil
+}
+
+func (i *installation) prepare(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = i.checkout
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+i.cluster.Kubeconfig(), "CGO_ENABLED=0")
+	return cmd
+}

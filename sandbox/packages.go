@@ -1,0 +1,121 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// nodePackages are the Debian packages of what nodes run besides Kubernetes,
+// each with a file that tells that it is there.
+var nodePackages = []struct{ name, program string }{
+	{"containerd", "containerd"},
+	{"runc", "runc"},
+	{"iproute2", "ip"},
+	{"iptables", "iptables"}, // for the CNI plugin portmap
+	{"nftables", "nft"},
+	{"conntrack", "conntrack"},
+	{"util-linux", "nsenter"},
+	{"mount", "mount"},
+	{"containernetworking-plugins", ""},
+}
+
+// cniDirs are where distributions put the CNI plugins.
+var cniDirs = []string{"/usr/lib/cni", "/usr/libexec/cni", "/opt/cni/bin"}
+
+// cniDir returns the directory with the CNI plugins, or "" if there is none.
+func cniDir() string {
+	for _, dir := range cniDirs {
+		if _, err := os.Stat(dir + "/host-local"); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+func missingPackages() []string {
+	var missing []string
+	for _, p := range nodePackages {
+		if p.program == "" {
+			if cniDir() == "" {
+				missing = append(missing, p.name)
+			}
+			continue
+		}
+		if _, err := exec.LookPath(p.program); err != nil {
+			missing = append(missing, p.name)
+		}
+	}
+	return missing
+}
+
+// installPackages installs what is missing, on Debian and its children.
+func installPackages(ctx context.Context, note io.Writer) error {
+	missing := missingPackages()
+	if len(missing) == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("install the packages %s (here named as in Debian): %w", strings.Join(missing, ", "), err)
+	}
+	allow, err := forbidServices()
+	if err != nil {
+		return err
+	}
+	defer allow()
+	fmt.Fprintln(note, "apt-get install", strings.Join(missing, " "))
+	if err := aptGet(ctx, note, append([]string{"install", "--no-install-recommends"}, missing...)...); err != nil {
+		// The lists may be absent or out of date.
+		if err := aptGet(ctx, note, "update"); err != nil {
+			return err
+		}
+		if err := aptGet(ctx, note, append([]string{"install", "--no-install-recommends"}, missing...)...); err != nil {
+			return err
+		}
+	}
+	if still := missingPackages(); len(still) > 0 {
+		return fmt.Errorf("install packages: %s still missing", strings.Join(still, ", "))
+	}
+	if _, err := os.Stat("/run/systemd/system"); err == nil && slices.Contains(missing, "containerd") {
+		if err := exec.CommandContext(ctx, "systemctl", "disable", "containerd.service").Run(); err != nil {
+			return fmt.Errorf("disable the service containerd, which nobody needs: %w", err)
+		}
+	}
+	return nil
+}
+
+func aptGet(ctx context.Context, note io.Writer, args ...string) error {
+	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-y", "-o", "DPkg::Lock::Timeout=300"}, args...)...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	var output strings.Builder
+	cmd.Stdout = io.MultiWriter(note, &output)
+	cmd.Stderr = &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, tailOf(strings.Split(strings.TrimSpace(output.String()), "\n")))
+	}
+	return nil
+}
+
+// forbidServices keeps packages from starting their services while they are
+// installed, in the way Debian has for it.
+func forbidServices() (allow func(), err error) {
+	const policy = "/usr/sbin/policy-rc.d"
+	f, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return func() {}, nil // the administrator has decided
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keep services from starting: %w", err)
+	}
+	_, err = f.WriteString("#!/bin/sh\nexit 101\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("keep services from starting: %w", err), os.Remove(policy))
+	}
+	return func() { os.Remove(policy) }, nil
+}
