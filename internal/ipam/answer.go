@@ -9,17 +9,22 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// home returns the pool from which s has address x: of those that have it and
-// are for s, the one that s asks for, else the first that is tried. It is nil
-// if x is out of pool.
+// home returns the pool from which s has address x: the one that s asks for, or
+// the first of those that have x and are for s. It is nil if x is out of pool.
 func (a *Allocator) home(s *service, x netip.Addr) *pool {
 	r := &s.req
-	var asked *pool
+	var only *pool
 	if r.Pool != "" {
-		asked = a.resolve(r)
+		only = a.resolve(r)
+		if r.Pool == s.granted && only == nil {
+			return nil
+		}
+		if r.Pool != s.granted && (only == nil || !only.has(x)) {
+			only = nil // it has yet to move there
+		}
 	}
 	for _, p := range a.cover.pools(x) {
-		if r.Pool != "" && p != asked && r.Pool == s.granted {
+		if only != nil && p != only {
 			continue
 		}
 		if _, ok := p.numberOf(x); ok && p.works() && slices.Contains(r.Dialects, p.Key.Dialect) && p.Admits(r) {
@@ -32,17 +37,18 @@ func (a *Allocator) home(s *service, x netip.Addr) *pool {
 // outOfPool says, after "which", why x is not from a pool any more.
 func (a *Allocator) outOfPool(s *service, x netip.Addr) string {
 	r := &s.req
+	var asked *pool
 	if r.Pool != "" {
-		switch p := a.resolve(r); {
-		case p == nil:
-			return "was asked for from pool " + strconv.Quote(r.Pool) + ", which does not exist"
-		case !p.has(x):
-			return "is not in pool " + p.name + " that the Service asks for"
+		switch asked = a.resolve(r); {
+		case asked == nil:
+			return "is not in pool " + strconv.Quote(r.Pool) + " that the Service asks for: there is no such pool"
+		case !asked.has(x):
+			return "is not in pool " + asked.name + " that the Service asks for"
 		}
 	}
 	foreign := ""
 	for _, p := range a.cover.pools(x) {
-		if _, ok := p.numberOf(x); !ok {
+		if _, ok := p.numberOf(x); !ok || asked != nil && p != asked {
 			continue
 		}
 		switch {
@@ -141,9 +147,9 @@ func sameButReason(v, w *lb.Verdict) bool {
 
 func poolNames(first, second *pool) string {
 	if second != nil {
-		return first.name + " and " + second.name
+		return "pools " + first.name + " and " + second.name
 	}
-	return first.name
+	return "pool " + first.name
 }
 
 // saysOutOfPool tells of each address why it is out of pool, once if that is

@@ -112,5 +112,5 @@ func (p *pool) notFor(r *lb.Request) string {
 }
 
 func (p *pool) overQuota(r *lb.Request) lb.Reason {
-	return lb.QuotaExceeded.With(r.Service.Namespace, p.perNamespace[r.Service.Namespace], p.Quota, p.Key.String())
+	return lb.QuotaExceeded.With(r.Service.Namespace, p.Key.String(), p.perNamespace[r.Service.Namespace], p.Quota)
 }

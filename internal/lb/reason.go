@@ -71,7 +71,7 @@ func (c Code) Say(args ...string) Reason {
 // asks for can be had.
 func (r Reason) Keeping(addresses []netip.Addr) Reason {
 	if len(addresses) > 0 {
-		r.Text += " Until then it keeps " + ListAddrs(addresses) + "."
+		r.Text += " Until then the Service keeps " + ListAddrs(addresses) + "."
 	}
 	return r
 }
@@ -136,11 +136,11 @@ var Reasons = map[Code]About{
 	Ready: {On: "Service", Ready: true,
 		Means: "The Service has the addresses it asks for.",
 		Do:    "Nothing.",
-		text:  "The Service has %s from pool %s.", sample: []any{"192.0.2.7", `"edge"`}},
+		text:  "The Service has %s from %s.", sample: []any{"192.0.2.7", `pool "edge"`}},
 	SingleFamily: {On: "Service", Ready: true,
 		Means: "The Service prefers both IP families and has an address of one; it gets the other as soon as a pool has one.",
 		Do:    "Add addresses of the other family to a pool, or ask for SingleStack.",
-		text:  "The Service has %s from pool %s; it prefers dual-stack, but no pool has a free %s address for it. Add one to a pool, or set ipFamilyPolicy: SingleStack.", sample: []any{"192.0.2.7", `"edge"`, IPv6}},
+		text:  "The Service has %s from %s; it prefers dual-stack, but no pool has a free %s address for it. Add one to a pool, or set ipFamilyPolicy: SingleStack.", sample: []any{"192.0.2.7", `pool "edge"`, IPv6}},
 	OutOfPool: {On: "Service", Ready: true, Warning: true,
 		Means: "The Service keeps an address that no pool it may use has any more: the pool was shrunk, deleted or refused, or its rules no longer admit the Service.",
 		Do:    `Put the address back into a pool, or move the Service with the annotation fairlead.io/reallocate: "true".`,
@@ -164,7 +164,7 @@ var Reasons = map[Code]About{
 	QuotaExceeded: {On: "Service", Warning: true,
 		Means: "The namespace holds as many addresses of the pool as it may.",
 		Do:    "Raise the pool's quota or delete a Service of the namespace; this one is served at once then.",
-		text:  "Namespace %q holds %d of the %d addresses it may have from pool %q. Raise the pool's quotaPerNamespace, or delete a Service of the namespace.", sample: []any{"shop", 5, 5, "edge"}},
+		text:  "Namespace %q has used up its quota of pool %q: addresses held %d, allowed %d. Raise the pool's quotaPerNamespace, or delete a Service of the namespace.", sample: []any{"shop", "edge", 5, 5}},
 	FamilyUnavailable: {On: "Service", Warning: true,
 		Means: "No pool that admits the Service has addresses of a family it needs.",
 		Do:    "Add addresses of that family to a pool, or change the Service's ipFamilies or ipFamilyPolicy.",
