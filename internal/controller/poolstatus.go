@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"math/bits"
+	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -88,7 +88,11 @@ func (p *poolStatus) write(ctx context.Context, u ipam.PoolUsage) error {
 	}
 	want := statusOf(u, pool.Status.Conditions, time.Now())
 	if !reflect.DeepEqual(want, pool.Status) {
-		patch, err := json.Marshal(map[string]any{"status": want})
+		patch, err := json.Marshal(map[string]any{"status": map[string]any{
+			"total": want.Total, "used": want.Used, "free": want.Free,
+			"families":   want.Families, // null, if there is none, removes them
+			"conditions": want.Conditions,
+		}})
 		if err != nil {
 			return err
 		}
@@ -113,11 +117,17 @@ func statusOf(u ipam.PoolUsage, conditions []metav1.Condition, now time.Time) v1
 		if f.Total == 0 {
 			continue
 		}
-		left := f.Total - int64(f.Used)
-		s.Families = append(s.Families, v1alpha1.FamilyUsage{Family: family.String(), Total: f.Total, Used: int64(f.Used), Free: left})
-		total = append(total, short(f.Total))
+		s.Families = append(s.Families, v1alpha1.FamilyUsage{Family: family.String(), Total: f.Total, Used: int64(f.Used), Free: f.Free})
+		all, left := big.NewInt(f.Total), big.NewInt(f.Free)
+		if f.Exact != nil {
+			all, left = f.Exact, new(big.Int).Sub(f.Exact, big.NewInt(int64(f.Used)))
+		}
+		total = append(total, short(all))
 		used = append(used, strconv.Itoa(f.Used))
 		free = append(free, short(left))
+	}
+	if len(total) == 0 { // a pool without a single valid entry
+		total, used, free = []string{"0"}, []string{"0"}, []string{"0"}
 	}
 	s.Total, s.Used, s.Free = strings.Join(total, " + "), strings.Join(used, " + "), strings.Join(free, " + ")
 	s.Conditions = slices.Clone(conditions)
@@ -128,14 +138,18 @@ func statusOf(u ipam.PoolUsage, conditions []metav1.Condition, now time.Time) v1
 	return s
 }
 
-// short writes n so that people can read it: 254, 65536, 2^40, about 2^63.
-func short(n int64) string {
-	if n < 1<<32 {
-		return strconv.FormatInt(n, 10)
+// short writes n so that people can read it: 254, 65536, 2^40, ~2^64.
+func short(n *big.Int) string {
+	floor := n.BitLen() - 1
+	if floor < 32 {
+		return n.String()
 	}
-	log := bits.Len64(uint64(n)) - 1
-	if bits.TrailingZeros64(uint64(n)) == log {
-		return "2^" + strconv.Itoa(log)
+	if int(n.TrailingZeroBits()) == floor {
+		return "2^" + strconv.Itoa(floor)
 	}
-	return "~2^" + strconv.Itoa(log)
+	// The nearest power: of 2^64 addresses, some less are about 2^64.
+	if n.Bit(floor-1) == 1 {
+		floor++
+	}
+	return "~2^" + strconv.Itoa(floor)
 }

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"math"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -20,6 +21,9 @@ type FamilyUsage struct {
 	Total int64 // what the pool hands out in all; math.MaxInt64 if it is more
 	Used  int   // what Services have of it; a shared address counts once
 	Free  int64 // what is neither used nor reserved nor a node's; math.MaxInt64 if it is more
+
+	// Exact is what the pool hands out in all where Total cannot say it, else nil.
+	Exact *big.Int
 }
 
 // Usage returns the usage of all pools, ordered by their keys.
@@ -31,12 +35,25 @@ func (a *Allocator) Usage() []PoolUsage {
 			u.Families[f] = FamilyUsage{Total: p.total[f], Used: p.used[f], Free: p.total[f]}
 			if p.total[f] < math.MaxInt64 {
 				u.Families[f].Free -= int64(p.out[f])
+			} else {
+				u.Families[f].Exact = p.exact(f)
 			}
 		}
 		all = append(all, u)
 	}
 	slices.SortFunc(all, func(u, v PoolUsage) int { return strings.Compare(u.Key.String(), v.Key.String()) })
 	return all
+}
+
+// exact is total, not saturated; only for IPv6, of which no pool skips any.
+func (p *pool) exact(f lb.Family) *big.Int {
+	n := new(big.Int)
+	for _, s := range p.Spans {
+		if lb.FamilyOf(s.From()) == f {
+			n.Add(n, lb.SpanSize(s))
+		}
+	}
+	return n
 }
 
 // CountByReason counts the Services that have a verdict by its reason.
