@@ -18,6 +18,8 @@ type Allocator struct {
 	cover cover
 	nodes map[netip.Addr]string
 
+	quotas bool // any pool has one
+
 	// What pools reserve, by address and by Service.
 	reserved    map[netip.Addr]reservation
 	reservedFor map[types.NamespacedName][]netip.Addr
@@ -35,6 +37,8 @@ type Allocator struct {
 	imports   []imported // not yet looked at
 	unsettled []*service // imported, but without a verdict
 	contests  []Contest
+
+	changes int // counts what anybody took or left
 
 	// What an operation has left to do, empty between operations.
 	notes   []note
@@ -102,10 +106,17 @@ func New() *Allocator {
 func (a *Allocator) Settle(r lb.Request, published []netip.Addr) (v lb.Verdict, changed []types.NamespacedName) {
 	a.claimImports()
 	s := a.enter(&r)
-	a.heed(s, published)
-	a.evaluate(s)
-	a.wake(nil)
-	return s.verdict, a.finish(s)
+	for {
+		others := a.heed(s, published)
+		before := a.changes
+		a.evaluate(s)
+		a.wake(nil)
+		if !others || a.changes == before {
+			return s.verdict, a.finish(s)
+		}
+		// What it publishes may be fine now. Not for long: an address that is
+		// heeded stays.
+	}
 }
 
 // Forget lets go of a Service that is deleted or no longer ours, and of all it

@@ -90,3 +90,6 @@ func (c *cover) pools(a netip.Addr) []*pool {
 	}
 	return nil
 }
+
+// InPool says whether some pool has x, whoever may use it.
+func (a *Allocator) InPool(x netip.Addr) bool { return len(a.cover.pools(x)) > 0 }

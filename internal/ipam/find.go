@@ -48,6 +48,48 @@ func (a *Allocator) fill(s *service, missing []lb.Family) {
 	for _, f := range rest[:n] {
 		a.takeFree(s, f, pools)
 	}
+	if a.quotas && len(missing) == len(lb.Families) && s.has[lb.IPv4].IsValid() != s.has[lb.IPv6].IsValid() {
+		a.rearrange(s, pools)
+	}
+}
+
+// rearrange looks for two addresses where s found only one, because the one
+// used up the quota that the other needs.
+func (a *Allocator) rearrange(s *service, pools []*pool) {
+	had := s.has
+	for _, f := range lb.Families {
+		a.release(s, f)
+	}
+	for _, x := range a.choices(s, lb.IPv4, pools) {
+		a.take(s, x)
+		if y := a.choices(s, lb.IPv6, pools); len(y) > 0 {
+			a.take(s, y[0])
+			return
+		}
+		a.release(s, lb.IPv4)
+	}
+	a.restore(s, had)
+}
+
+// choices returns all addresses of family f worth considering for s, the best
+// first: of the free ones of a pool, one is as good as any.
+func (a *Allocator) choices(s *service, f lb.Family, pools []*pool) (all []netip.Addr) {
+	for _, x := range a.reservedFor[s.req.Service] {
+		if lb.FamilyOf(x) == f && a.refusal(s, x) == nil {
+			all = append(all, x)
+		}
+	}
+	for x := range a.offers(s, f) {
+		if a.joins(s, x, pools) {
+			all = append(all, x)
+		}
+	}
+	for _, p := range pools {
+		if x, ok := p.pick(f); ok && p.room(s.req.Service.Namespace, 1) {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 // takeReserved gives s an address of family f that a pool reserves for it.
@@ -65,29 +107,18 @@ func (a *Allocator) takeReserved(s *service, f lb.Family) bool {
 }
 
 // join gives s the lowest address of family f of its group where it fits.
-func (a *Allocator) join(s *service, f lb.Family, pools []*pool) (joined bool) {
+func (a *Allocator) join(s *service, f lb.Family, pools []*pool) bool {
 	if s.req.ShareKey == "" {
 		return false
 	}
-	offered, ok := a.shared[groupOf(&s.req)]
-	if !ok {
-		return false
-	}
-	offered.tree.AscendGreaterOrEqual(lowest[f], func(x netip.Addr) bool {
-		if lb.FamilyOf(x) != f {
-			return false
-		}
+	for x := range a.offers(s, f) {
 		if a.joins(s, x, pools) {
 			a.take(s, x)
-			joined = true
+			return true
 		}
-		return !joined
-	})
-	return joined
+	}
+	return false
 }
-
-// lowest addresses of each family; netip sorts IPv4 before IPv6.
-var lowest = [len(lb.Families)]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 
 // joins says whether s may live on x, which others of its group hold.
 func (a *Allocator) joins(s *service, x netip.Addr, pools []*pool) bool {

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"iter"
 	"net/netip"
 
 	"fairlead.io/internal/lb"
@@ -9,7 +10,7 @@ import (
 // users goes through the Services that hold one address: those of a family are
 // linked to each other, so that an address with one user needs nothing more
 // than its place in the map.
-func users(head *service, f lb.Family) func(yield func(*service) bool) {
+func users(head *service, f lb.Family) iter.Seq[*service] {
 	return func(yield func(*service) bool) {
 		for u := head; u != nil; u = u.next[f] {
 			if !yield(u) {

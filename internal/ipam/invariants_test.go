@@ -169,11 +169,7 @@ func checkIntervals(t failer, s intervals) {
 // what could be had: to look again changes nothing.
 func checkWaiting(t failer, a *Allocator) {
 	t.Helper()
-	waiting := 0
 	for name, s := range a.services {
-		if len(s.waits) > 0 {
-			waiting++
-		}
 		if !s.settled {
 			continue
 		}
@@ -192,6 +188,17 @@ func checkWaiting(t failer, a *Allocator) {
 		touch.service.touched = false
 	}
 	a.touched = nil
+	waiting := 0
+	for name, s := range a.services {
+		if len(s.waits) > 0 {
+			waiting++
+		}
+		for _, q := range s.waits {
+			if !q.tree.Has(s) {
+				t.Errorf("%s is not where it waits", name)
+			}
+		}
+	}
 	if waiting != a.waiters {
 		t.Errorf("%d wait, want %d", a.waiters, waiting)
 	}

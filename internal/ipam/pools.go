@@ -26,7 +26,9 @@ func (a *Allocator) SetPools(pools []lb.Pool) (changed []types.NamespacedName) {
 	a.scratch = nil
 	a.pools = make([]*pool, len(pools))
 	a.byKey = make(map[lb.PoolKey]*pool, len(pools))
+	a.quotas = false
 	for i := range pools {
+		a.quotas = a.quotas || pools[i].Quota > 0
 		a.pools[i] = newPool(&pools[i])
 		a.byKey[pools[i].Key] = a.pools[i]
 	}

@@ -68,13 +68,17 @@ func (a *Allocator) claimImports() {
 
 // heed takes the addresses that s publishes into account: at first sight they
 // are all that is known about it; later, another active controller may have
-// written them.
-func (a *Allocator) heed(s *service, published []netip.Addr) {
+// written them. It says whether there are some that s has not got.
+func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
+	a.leaveUnwanted(s)
 	for _, f := range wanted(&s.req) {
 		if !slices.Contains(published, s.lost[f]) {
 			s.lost[f] = netip.Addr{}
 		}
 		if s.has[f].IsValid() && slices.Contains(published, s.has[f]) {
+			others = others || slices.ContainsFunc(published, func(p netip.Addr) bool {
+				return p != s.has[f] && lb.FamilyOf(p) == f
+			})
 			continue
 		}
 		for _, p := range published {
@@ -85,14 +89,32 @@ func (a *Allocator) heed(s *service, published []netip.Addr) {
 				if p != s.lost[f] && a.adopt(s, p) {
 					break
 				}
+				others = true
 				continue
 			}
 			if s.settled && (a.disagrees(s, p) || a.held[p] != nil && a.exclusive(p) != nil) {
+				others = true
 				continue
 			}
 			if a.claim(s, p) {
 				break
 			}
+			others = true
+		}
+	}
+	return others
+}
+
+// leaveUnwanted gives back the addresses of families that s does not want.
+func (a *Allocator) leaveUnwanted(s *service) {
+	if s.req.Invalid != nil {
+		return
+	}
+	for _, f := range lb.Families {
+		if was := s.has[f]; was.IsValid() && !wants(&s.req, f) {
+			a.release(s, f)
+			s.lost[f] = was
+			a.note(s, was)
 		}
 	}
 }
@@ -119,8 +141,9 @@ func (a *Allocator) adopt(s *service, p netip.Addr) bool {
 		a.restore(s, was)
 		return false
 	}
+	// was is not noted as lost: the other controller may give it back, and two
+	// that refuse each other's choice would never come to rest.
 	a.take(s, p)
-	s.lost[f] = was[f]
 	a.note(s, was[f])
 	a.note(s, p)
 	return true

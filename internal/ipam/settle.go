@@ -36,11 +36,6 @@ func (a *Allocator) evaluate(s *service) {
 	if s.req.Invalid != nil {
 		lack.reason = s.req.Invalid
 	} else {
-		for _, f := range lb.Families {
-			if !wants(&s.req, f) {
-				a.release(s, f)
-			}
-		}
 		lack = a.pursue(s)
 	}
 	s.lacking = lack.reason != nil || lack.second
@@ -174,6 +169,12 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 			l.reason = &reason
 		}
 		if whole {
+			if reason.Code == lb.QuotaExceeded {
+				// Perhaps only because the other address is from the same pool.
+				for _, g := range missing {
+					a.awaitAny(s, g)
+				}
+			}
 			a.restore(s, was)
 			return l
 		}

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"iter"
 	"net/netip"
 	"strings"
 
@@ -43,6 +44,19 @@ func (a *Allocator) unoffer(s *service, address netip.Addr) {
 		delete(a.shared, g)
 	}
 }
+
+// offers goes through the addresses of family f of the group of s, the lowest
+// first.
+func (a *Allocator) offers(s *service, f lb.Family) iter.Seq[netip.Addr] {
+	return func(yield func(netip.Addr) bool) {
+		if o, ok := a.shared[groupOf(&s.req)]; ok && s.req.ShareKey != "" {
+			o.tree.AscendGreaterOrEqual(lowest[f], func(x netip.Addr) bool { return lb.FamilyOf(x) == f && yield(x) })
+		}
+	}
+}
+
+// lowest addresses of each family; netip sorts IPv4 before IPv6.
+var lowest = [len(lb.Families)]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 
 // sharesLike says whether r and o ask for the same as far as their neighbours
 // on an address are concerned.

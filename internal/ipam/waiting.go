@@ -80,6 +80,7 @@ type note struct {
 
 // note remembers that s has come to address, left it or changed on it.
 func (a *Allocator) note(s *service, address netip.Addr) {
+	a.changes++
 	n := note{address: address}
 	if s.has[lb.FamilyOf(address)] != address {
 		n.namespace = s.req.Service.Namespace

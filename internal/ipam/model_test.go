@@ -1,0 +1,542 @@
+package ipam
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/lb"
+)
+
+// model answers like Allocator, the slow way: it remembers only what each
+// Service has, finds out everything else by looking at all addresses and all
+// Services, and after every change looks at all Services again.
+type model struct {
+	pools    []lb.Pool // as they are tried
+	refused  map[lb.PoolKey]bool
+	nodes    map[netip.Addr]string
+	services map[types.NamespacedName]*owner
+}
+
+type owner struct {
+	req     lb.Request
+	has     map[lb.Family]netip.Addr
+	lost    map[lb.Family]netip.Addr
+	granted string
+	settled bool
+}
+
+func newModel() *model { return &model{services: map[types.NamespacedName]*owner{}} }
+
+func (m *model) setPools(pools []lb.Pool) {
+	m.refused = map[lb.PoolKey]bool{}
+	old := slices.Clone(pools)
+	slices.SortFunc(old, func(p, q lb.Pool) int {
+		return cmp.Or(p.Created.Compare(q.Created), cmp.Compare(p.Key.String(), q.Key.String()))
+	})
+	for i, p := range old {
+		for _, q := range old[:i] {
+			both := slices.ContainsFunc(spanned(p), func(x netip.Addr) bool { return slices.Contains(spanned(q), x) })
+			if both && !(p.MayOverlap && q.MayOverlap) && p.Invalid == nil && q.Invalid == nil && !m.refused[q.Key] {
+				m.refused[p.Key] = true
+			}
+		}
+	}
+	m.pools = slices.Clone(pools)
+	slices.SortFunc(m.pools, func(p, q lb.Pool) int {
+		last := func(p lb.Pool) int {
+			if p.Priority == 0 {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(last(p)-last(q), cmp.Compare(p.Priority, q.Priority), cmp.Compare(p.Key.Name, q.Key.Name), cmp.Compare(p.Key.Dialect, q.Key.Dialect))
+	})
+	m.rest()
+}
+
+func (m *model) setNodes(nodes map[netip.Addr]string) {
+	m.nodes = maps.Clone(nodes)
+	m.rest()
+}
+
+func (m *model) settle(r lb.Request, published []netip.Addr) {
+	if o := m.services[r.Service]; o != nil && o.req.UID != r.UID {
+		m.forget(r.Service)
+	}
+	o := m.services[r.Service]
+	if o == nil {
+		o = m.add(r)
+	}
+	o.req = r
+	for f, x := range o.has {
+		if m.rival(o, x) != nil { // it has changed so that it no longer fits
+			delete(o.has, f)
+			o.lost[f] = x
+		}
+	}
+	for again := true; again; {
+		m.heed(o, published)
+		was := m.all()
+		m.decide(o)
+		m.rest()
+		again = !slices.Equal(was, m.all())
+	}
+}
+
+func (m *model) all() (out []netip.Addr) {
+	for _, o := range m.byAge() {
+		out = append(out, o.has[lb.IPv4], o.has[lb.IPv6])
+	}
+	return out
+}
+
+func (m *model) forget(n types.NamespacedName) {
+	delete(m.services, n)
+	m.rest()
+}
+
+func (m *model) add(r lb.Request) *owner {
+	o := &owner{req: r, has: map[lb.Family]netip.Addr{}, lost: map[lb.Family]netip.Addr{}, granted: r.Pool}
+	m.services[r.Service] = o
+	return o
+}
+
+// restart begins anew from what is published.
+func (m *model) restart(published map[types.NamespacedName][]netip.Addr) {
+	old := m.byAge()
+	m.services = map[types.NamespacedName]*owner{}
+	for _, o := range old {
+		m.heed(m.add(o.req), published[o.req.Service])
+	}
+	m.rest()
+}
+
+func (m *model) byAge() []*owner {
+	return slices.SortedFunc(maps.Values(m.services), func(o, p *owner) int {
+		return cmp.Or(o.req.Created.Compare(p.req.Created), cmp.Compare(o.req.UID, p.req.UID))
+	})
+}
+
+// rest looks at everybody, oldest first, and anew after each change.
+func (m *model) rest() {
+	for again := true; again; {
+		again = false
+		for _, o := range m.byAge() {
+			was := maps.Clone(o.has)
+			m.decide(o)
+			if again = !maps.Equal(was, o.has); again {
+				break
+			}
+		}
+	}
+}
+
+func (m *model) heed(o *owner, published []netip.Addr) {
+	m.leaveUnwanted(o)
+	for _, f := range wanted(&o.req) {
+		if !slices.Contains(published, o.lost[f]) {
+			delete(o.lost, f)
+		}
+		has, ok := o.has[f]
+		if ok && slices.Contains(published, has) {
+			continue
+		}
+		for _, p := range published {
+			if lb.FamilyOf(p) != f || p.IsLoopback() || p.IsUnspecified() {
+				continue
+			}
+			if ok {
+				delete(o.has, f)
+				if p != o.lost[f] && m.agrees(o, p) && m.rival(o, p) == nil && !(m.exclusive(p) && len(m.holders(p)) > 0) {
+					o.has[f] = p
+					break
+				}
+				o.has[f] = has
+				continue
+			}
+			if o.settled && (!m.agrees(o, p) || m.exclusive(p) && len(m.holders(p)) > 0) {
+				continue
+			}
+			rival := m.rival(o, p)
+			if rival != nil && o.lost[f] == p {
+				continue
+			}
+			if rival != nil && m.olderThan(rival, o) {
+				o.lost[f] = p
+				continue
+			}
+			for rival != nil {
+				delete(rival.has, f)
+				rival.lost[f] = p
+				rival = m.rival(o, p)
+			}
+			o.has[f] = p
+			break
+		}
+	}
+	// Settled means that a verdict follows, which it does at once.
+	o.settled = true
+}
+
+func (o *owner) leave(f lb.Family) {
+	if x, ok := o.has[f]; ok {
+		o.lost[f] = x
+		delete(o.has, f)
+	}
+}
+
+func (m *model) leaveUnwanted(o *owner) {
+	for _, f := range lb.Families {
+		if o.req.Invalid == nil && !slices.Contains(wanted(&o.req), f) {
+			o.leave(f)
+		}
+	}
+}
+
+func (m *model) olderThan(o, p *owner) bool { return o.req.Older(&p.req) }
+
+func (m *model) agrees(o *owner, p netip.Addr) bool {
+	for _, x := range o.req.Addresses {
+		if x.Is4() == p.Is4() && x != p {
+			return false
+		}
+	}
+	return o.req.Invalid == nil && m.poolsAllow(o, p)
+}
+
+// decide gives o what it lacks, if that can be had.
+func (m *model) decide(o *owner) {
+	r := &o.req
+	if r.Invalid != nil {
+		return
+	}
+	want := wanted(r)
+	was, lost := maps.Clone(o.has), maps.Clone(o.lost)
+	undo := func() { o.has, o.lost = was, lost }
+
+	named := map[lb.Family]bool{}
+	for _, x := range r.Addresses {
+		f := lb.FamilyOf(x)
+		if named[f] || !slices.Contains(want, f) {
+			return
+		}
+		named[f] = true
+	}
+	for _, x := range r.Addresses {
+		if f := lb.FamilyOf(x); o.has[f] != x {
+			o.leave(f)
+			if !m.canHave(o, x) {
+				undo()
+				return
+			}
+			o.has[f] = x
+		}
+	}
+	var missing []lb.Family
+	for _, f := range want {
+		if x, ok := o.has[f]; !ok || !named[f] && m.wantsToLeave(o, x) {
+			missing = append(missing, f)
+		}
+	}
+	old := maps.Clone(o.has)
+	for _, f := range missing {
+		delete(o.has, f)
+	}
+	m.fill(o, missing)
+	stuck := false
+	for _, f := range missing {
+		if _, got := o.has[f]; !got && old[f].IsValid() {
+			stuck = true
+		}
+	}
+	if r.Policy == lb.RequireDualStack && len(was) == 0 && len(o.has) < len(want) {
+		undo()
+		return
+	}
+	for _, f := range missing {
+		switch _, got := o.has[f]; {
+		case !got && old[f].IsValid():
+			o.has[f] = old[f]
+		case got && old[f].IsValid():
+			o.lost[f] = old[f]
+		}
+	}
+	if !stuck {
+		o.granted = r.Pool
+	}
+}
+
+func (m *model) wantsToLeave(o *owner, x netip.Addr) bool {
+	r := &o.req
+	if r.Pool != "" && r.Pool != o.granted {
+		if p := m.asked(r); p == nil || !slices.Contains(members(*p), x) {
+			return true
+		}
+	}
+	return r.Reallocate && (m.nodes[x] != "" || !m.inPool(o, x))
+}
+
+// inPool says whether o may still say that it has x from a pool.
+func (m *model) inPool(o *owner, x netip.Addr) bool {
+	for _, p := range m.pools {
+		asked := m.asked(&o.req)
+		fixed := o.req.Pool != "" && (o.req.Pool == o.granted || asked != nil && slices.Contains(members(*asked), x))
+		if fixed && (asked == nil || asked.Key != p.Key) {
+			continue
+		}
+		if slices.Contains(o.req.Dialects, p.Key.Dialect) && m.works(p) && p.Admits(&o.req) && slices.Contains(members(p), x) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) fill(o *owner, missing []lb.Family) {
+	candidates := m.candidates(o)
+	var free []lb.Family
+	for _, f := range missing {
+		if !m.fillReserved(o, f) && !m.fillShared(o, f, candidates) {
+			free = append(free, f)
+		}
+	}
+	if len(free) == 2 {
+		for _, p := range candidates {
+			four, six := m.firstFree(p, lb.IPv4), m.firstFree(p, lb.IPv6)
+			if four.IsValid() && six.IsValid() && (p.Quota == 0 || m.count(p, o.req.Service.Namespace)+2 <= p.Quota) {
+				o.has[lb.IPv4], o.has[lb.IPv6] = four, six
+				return
+			}
+		}
+	}
+	for _, f := range free {
+		other := o.has[1-f]
+		near, far := []lb.Pool{}, []lb.Pool{}
+		for _, p := range candidates {
+			if slices.Contains(members(p), other) {
+				near = append(near, p)
+			} else {
+				far = append(far, p)
+			}
+		}
+		for _, p := range append(near, far...) {
+			if x := m.firstFree(p, f); x.IsValid() && m.quotaAllows(p, o, x) {
+				o.has[f] = x
+				break
+			}
+		}
+	}
+	if len(missing) == 2 && len(o.has) == 1 {
+		m.fillBoth(o, candidates)
+	}
+}
+
+// fillBoth tries every IPv4 address with every IPv6 address.
+func (m *model) fillBoth(o *owner, candidates []lb.Pool) {
+	one := maps.Clone(o.has)
+	clear(o.has)
+	for _, x := range m.everything(o, lb.IPv4, candidates) {
+		o.has[lb.IPv4] = x
+		for _, y := range m.everything(o, lb.IPv6, candidates) {
+			o.has[lb.IPv6] = y
+			return
+		}
+		clear(o.has)
+	}
+	o.has = one
+}
+
+func (m *model) everything(o *owner, f lb.Family, candidates []lb.Pool) (all []netip.Addr) {
+	all = append(m.reservedFor(o, f), m.shareable(o, f, candidates)...)
+	for _, p := range candidates {
+		if x := m.firstFree(p, f); x.IsValid() && m.quotaAllows(p, o, x) {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+func (m *model) fillReserved(o *owner, f lb.Family) bool {
+	for _, x := range m.reservedFor(o, f) {
+		o.has[f] = x
+		return true
+	}
+	return false
+}
+
+func (m *model) reservedFor(o *owner, f lb.Family) (all []netip.Addr) {
+	for _, p := range m.pools {
+		for _, x := range members(p) {
+			if by, who := m.reservation(x); lb.FamilyOf(x) == f && by == p.Key && who == o.req.Service && m.canHave(o, x) {
+				all = append(all, x)
+			}
+		}
+	}
+	return all
+}
+
+func (m *model) fillShared(o *owner, f lb.Family, candidates []lb.Pool) bool {
+	for _, x := range m.shareable(o, f, candidates) {
+		o.has[f] = x
+		return true
+	}
+	return false
+}
+
+func (m *model) shareable(o *owner, f lb.Family, candidates []lb.Pool) (out []netip.Addr) {
+	var all []netip.Addr
+	for _, h := range m.services {
+		if x, ok := h.has[f]; ok {
+			all = append(all, x)
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	for _, x := range all {
+		_, who := m.reservation(x)
+		if m.rival(o, x) != nil || m.exclusive(x) || m.nodes[x] != "" || who.Name != "" && who != o.req.Service {
+			continue
+		}
+		for _, p := range candidates {
+			if slices.Contains(members(p), x) && m.quotaAllows(p, o, x) {
+				out = append(out, x)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func (m *model) candidates(o *owner) (out []lb.Pool) {
+	for _, p := range m.pools {
+		if o.req.Pool != "" {
+			if asked := m.asked(&o.req); asked == nil || asked.Key != p.Key {
+				continue
+			}
+		} else if p.ManualOnly {
+			continue
+		}
+		if slices.Contains(o.req.Dialects, p.Key.Dialect) && m.works(p) && !p.Disabled && p.Admits(&o.req) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (m *model) firstFree(p lb.Pool, f lb.Family) netip.Addr {
+	all := members(p)
+	if p.Descending {
+		slices.Reverse(all)
+	}
+	for _, x := range all {
+		if _, who := m.reservation(x); lb.FamilyOf(x) == f && len(m.holders(x)) == 0 && m.nodes[x] == "" && who.Name == "" {
+			return x
+		}
+	}
+	return netip.Addr{}
+}
+
+// canHave says whether o could have x if it asked for it.
+func (m *model) canHave(o *owner, x netip.Addr) bool {
+	others := len(m.holders(x)) > 0
+	return m.poolsAllow(o, x) && m.rival(o, x) == nil && !(others && m.exclusive(x))
+}
+
+func (m *model) poolsAllow(o *owner, x netip.Addr) bool {
+	_, who := m.reservation(x)
+	if m.nodes[x] != "" || who.Name != "" && who != o.req.Service {
+		return false
+	}
+	for _, p := range m.pools {
+		if asked := m.asked(&o.req); o.req.Pool != "" && (asked == nil || asked.Key != p.Key) {
+			continue
+		}
+		if slices.Contains(o.req.Dialects, p.Key.Dialect) && m.works(p) && !p.Disabled && p.Admits(&o.req) &&
+			slices.Contains(members(p), x) && m.quotaAllows(p, o, x) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) asked(r *lb.Request) *lb.Pool {
+	for _, d := range r.Dialects {
+		for _, p := range m.pools {
+			if p.Key == (lb.PoolKey{Dialect: d, Name: r.Pool}) {
+				return &p
+			}
+		}
+	}
+	return nil
+}
+
+func (m *model) works(p lb.Pool) bool { return p.Invalid == nil && !m.refused[p.Key] }
+
+func (m *model) exclusive(x netip.Addr) bool {
+	return slices.ContainsFunc(m.pools, func(p lb.Pool) bool { return p.Exclusive && m.works(p) && slices.Contains(members(p), x) })
+}
+
+func (m *model) reservation(x netip.Addr) (by lb.PoolKey, who types.NamespacedName) {
+	for _, p := range m.pools {
+		if n, ok := p.Reserved[x]; ok && m.works(p) && slices.Contains(members(p), x) {
+			return p.Key, n
+		}
+	}
+	return lb.PoolKey{}, types.NamespacedName{}
+}
+
+func (m *model) holders(x netip.Addr) (out []*owner) {
+	for _, o := range m.byAge() {
+		if o.has[lb.FamilyOf(x)] == x {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// rival returns the oldest other holder of x that o cannot share it with.
+func (m *model) rival(o *owner, x netip.Addr) *owner {
+	for _, h := range m.holders(x) {
+		if h == o {
+			continue
+		}
+		shares := o.req.ShareKey != "" && h.req.ShareKey == o.req.ShareKey && h.req.Backends == o.req.Backends
+		if !shares || slices.ContainsFunc(o.req.Ports, func(p lb.Port) bool { return slices.Contains(h.req.Ports, p) }) {
+			return h
+		}
+	}
+	return nil
+}
+
+func (m *model) quotaAllows(p lb.Pool, o *owner, x netip.Addr) bool {
+	ns := o.req.Service.Namespace
+	held := slices.ContainsFunc(m.holders(x), func(h *owner) bool { return h.req.Service.Namespace == ns })
+	return p.Quota == 0 || held || m.count(p, ns) < p.Quota
+}
+
+func (m *model) count(p lb.Pool, namespace string) (n int) {
+	for _, x := range members(p) {
+		if slices.ContainsFunc(m.holders(x), func(h *owner) bool { return h.req.Service.Namespace == namespace }) {
+			n++
+		}
+	}
+	return n
+}
+
+func spanned(p lb.Pool) (out []netip.Addr) {
+	for _, s := range p.Spans {
+		for x := s.From(); x.Compare(s.To()) <= 0; x = x.Next() {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// members returns the addresses that p hands out, lowest first.
+func members(p lb.Pool) []netip.Addr {
+	return slices.DeleteFunc(spanned(p), func(x netip.Addr) bool {
+		return p.SkipIPv4Ends && x.Is4() && (x.As4()[3] == 0 || x.As4()[3] == 255)
+	})
+}
