@@ -1,0 +1,101 @@
+// Command bench measures Fairlead against what the API server can do alone,
+// prints a table, and writes the same to bench.json.
+//
+//	make bench                       everything, with 1,000 Services (10,000 for the memory)
+//	go run ./test/bench -run alloc   only the groups whose name matches
+//	go run ./test/bench -n 100       with fewer Services, to try the bench itself
+//
+// Seconds say more about the machine than about Fairlead. So all targets but
+// those of memory are counts, or ratios of medians of runs that took turns on
+// the same API server. Rows without a target are there for the scale.
+//
+// Each group of rows is one file; a new one is added to the list in this file.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// settings are the choices of the command line.
+type settings struct {
+	binary string // of Fairlead
+	n      int    // Services
+	rounds int    // of those who take turns
+}
+
+// group is a set of rows that are measured together.
+type group struct {
+	name string
+	run  func(context.Context, settings) ([]Row, error)
+}
+
+var groups = []group{
+	{"allocation", allocation},
+	{"throughput", throughput},
+	{"latency", latency},
+	{"writes", writes},
+	{"memory", memory},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	var s settings
+	flag.StringVar(&s.binary, "binary", "bin/fairlead", "Fairlead's `file`")
+	flag.IntVar(&s.n, "n", 1000, "`number` of Services; the memory is measured with ten times as many")
+	flag.IntVar(&s.rounds, "rounds", 5, "`number` of runs of each side, whose median counts")
+	only := flag.String("run", "", "measure only the groups that match this `regexp`")
+	out := flag.String("o", "bench.json", "`file` to write the rows to")
+	bareConfig := flag.String("bare", "", "be the bare loop that Fairlead is compared with, on the cluster of this `kubeconfig`")
+	flag.Parse()
+	if *bareConfig != "" {
+		return bare(ctx, *bareConfig)
+	}
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	crlog.SetLogger(logr.Discard())
+	var rows []Row
+	for _, g := range groups {
+		if !match.MatchString(g.name) {
+			continue
+		}
+		began := time.Now()
+		progress("%s", g.name)
+		more, err := g.run(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", g.name, err)
+		}
+		progress("%s took %s", g.name, time.Since(began).Round(time.Second))
+		for _, r := range more {
+			r.Name = g.name + ": " + r.Name
+			rows = append(rows, r)
+		}
+	}
+	printTable(os.Stdout, rows)
+	return writeJSON(*out, rows)
+}
+
+// progress tells a person who waits what is going on.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// sightings is a watch that notes when each Service was first seen with an
+// address. It sees what any client sees: what the API server has answered.
+type sightings struct {
+	watch watch.Interface
+}
+
+// look begins to watch. Services that have an address already are not noted.
+func (c *cluster) look(ctx context.Context) (*sightings, error) {
+	api := c.kube.CoreV1().Services(namespace)
+	list, err := api.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	w, err := api.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return nil, err
+	}
+	return &sightings{watch: w}, nil
+}
+
+// first returns when each of the first n Services was seen, and ends the watch.
+func (s *sightings) first(ctx context.Context, n int) (map[string]time.Time, error) {
+	defer s.watch.Stop()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	at := make(map[string]time.Time, n)
+	for len(at) < n {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-limit.C:
+			return nil, fmt.Errorf("only %d of %d Services have an address after %s", len(at), n, patience)
+		case e, open := <-s.watch.ResultChan():
+			service, is := e.Object.(*corev1.Service)
+			switch {
+			case !open:
+				return nil, errors.New("the API server ended the watch")
+			case !is:
+				return nil, fmt.Errorf("watch: %v", e.Object)
+			case len(service.Status.LoadBalancer.Ingress) == 0:
+			case at[service.Name].IsZero():
+				at[service.Name] = time.Now()
+			}
+		}
+	}
+	return at, nil
+}
+
+// last of the times.
+func last(at map[string]time.Time) (latest time.Time) {
+	for _, t := range at {
+		if t.After(latest) {
+			latest = t
+		}
+	}
+	return latest
+}

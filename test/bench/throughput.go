@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"fairlead.io/sandbox"
+)
+
+// throughput: Services that are pending when a controller starts all get their
+// address. The time is from the start of the process until a watch has seen the
+// last address.
+func throughput(ctx context.Context, s settings) (rows []Row, err error) {
+	c, err := startCluster(ctx, sandbox.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	perSecond := make([][]float64, len(sides))
+	for range s.rounds {
+		for i, side := range sides {
+			seconds, err := c.addressAll(ctx, s, side)
+			if err != nil {
+				return nil, err
+			}
+			progress("  %s: %.2f s", side.name, seconds)
+			perSecond[i] = append(perSecond[i], float64(s.n)/seconds)
+		}
+	}
+	ours, bare := median(perSecond[0]), median(perSecond[1])
+	return []Row{
+		info("addresses per second, Fairlead to bare loop", ours/bare, "×").atLeast(0.9),
+		info("addresses per second from the start, Fairlead", ours, "1/s"),
+		info("addresses per second from the start, bare loop", bare, "1/s"),
+	}, nil
+}
+
+// addressAll makes pending Services and returns how long the side needs.
+func (c *cluster) addressAll(ctx context.Context, s settings, of side) (seconds float64, err error) {
+	if err := c.create(ctx, s.n, inFlight, nil); err != nil {
+		return 0, err
+	}
+	seen, err := c.look(ctx)
+	if err != nil {
+		return 0, err
+	}
+	p, err := of.start(c, s)
+	if err != nil {
+		return 0, err
+	}
+	at, err := seen.first(ctx, s.n)
+	p.stop(&err)
+	if err != nil {
+		return 0, err
+	}
+	return last(at).Sub(p.started).Seconds(), c.remove(ctx)
+}
