@@ -7,7 +7,7 @@ BUILD := go build -ldflags '-s -w -X main.version=$(VERSION)'
 export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) -trimpath
 
-.PHONY: help build kube up down test bench check generate clean gcc
+.PHONY: help build kube image up down test bench check generate clean gcc
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ build: ## build bin/fairlead and bin/sandbox
 
 kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes the first time)
 	bin/sandbox kube
+
+image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
+	bin/sandbox image fairlead/fairlead:$(VERSION) bin/fairlead.tar
 
 up: kube ## start a real cluster of three nodes on this machine, with Fairlead in it
 	bin/sandbox up
@@ -28,7 +31,7 @@ test: kube gcc ## run all tests, on a real API server and on real nodes
 	CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -race -shuffle=on -timeout 30m ./...
 
 bench: kube ## measure against what the API server can do alone
-	go test -run '^$$' -bench . -timeout 60m ./...
+	go run ./test/bench
 
 check: ## gofmt, vet, staticcheck, golangci-lint, generated files
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt -w the files above" >&2; exit 1; }

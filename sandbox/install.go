@@ -189,17 +189,21 @@ func (i *installation) routeToNodes(ctx context.Context) error {
 }
 
 func (i *installation) tellNext() {
+	sandbox := "sandbox"
+	if i.cluster.Name != "fairlead" {
+		sandbox += " --name " + i.cluster.Name
+	}
 	fmt.Fprintf(i.cluster.Progress, `
 The Service "web" has the address %[1]s and answers there. Try:
 
   export KUBECONFIG=%[2]s PATH=%[3]s:$PATH
   kubectl get services,pools
   kubectl describe service web
-  sandbox exec client guest get http://%[1]s
+  %[4]s exec client guest get http://%[1]s
   kubectl apply -f examples/dual-stack.yaml
 
-docs/tutorial.md goes on from here. "make down" ends it.
-`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"))
+docs/tutorial.md goes on from here. "%[4]s down" ends it.
+`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), sandbox)
 }
 
 func (i *installation) kubectl(ctx context.Context, note io.Writer, args ...string) error {

@@ -13,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
@@ -26,6 +28,11 @@ import (
 )
 
 const root = "../.."
+
+func TestMain(m *testing.M) {
+	crlog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
 
 // startAPI starts an API server for one test.
 func startAPI(t *testing.T) (*sandbox.API, client.Client) {
