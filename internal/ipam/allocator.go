@@ -111,11 +111,11 @@ func (a *Allocator) Settle(r lb.Request, published []netip.Addr) (v lb.Verdict, 
 		before := a.changes
 		a.evaluate(s)
 		a.wake(nil)
-		if !others || a.changes == before {
+		if a.changes == before || !others && !s.lacking {
 			return s.verdict, a.finish(s)
 		}
-		// What it publishes may be fine now. Not for long: an address that is
-		// heeded stays.
+		// What it publishes may be fine now, or what it lacks may be told
+		// better. That ends, because an address that is heeded stays.
 	}
 }
 
