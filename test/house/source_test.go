@@ -2,6 +2,7 @@ package house
 
 import (
 	"go/ast"
+	"go/format"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +31,14 @@ func TestNoPackageIsADrawer(t *testing.T) {
 		switch strings.TrimSuffix(src.Name.Name, "_test") {
 		case "util", "utils", "common", "helper", "helpers", "misc", "manager", "types":
 			t.Errorf("%s: name the package %s after the thing it is about", src.path, src.Name.Name)
+		}
+	}
+}
+
+func TestSourceIsFormatted(t *testing.T) {
+	for _, src := range goSources(t) {
+		if formatted, err := format.Source([]byte(src.text)); err != nil || string(formatted) != src.text {
+			t.Errorf("%s: run gofmt -w on it (%v)", src.path, err)
 		}
 	}
 }

@@ -23,6 +23,7 @@ func TestKinds(t *testing.T) {
 	installKinds(t, c)
 	t.Run("examples", func(t *testing.T) { examplesApply(t, c) })
 	t.Run("refusals", func(t *testing.T) { kindsRefuse(t, c) })
+	t.Run("manifests", func(t *testing.T) { manifestsApply(t, c) })
 }
 
 // Everything that people may copy from the examples and the guides is accepted
@@ -68,6 +69,26 @@ func examplesApply(t *testing.T, c client.Client) {
 			err := c.Create(t.Context(), o, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 			if err != nil {
 				t.Errorf("%s: %s %s: %v", path, o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+}
+
+// deploy/fairlead.yaml can be applied as it is, and again.
+func manifestsApply(t *testing.T, c client.Client) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy/fairlead.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		all, err := objects(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range all {
+			err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("test"), client.ForceOwnership)
+			if err != nil {
+				t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 			}
 		}
 	}
