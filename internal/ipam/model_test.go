@@ -151,14 +151,11 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 			}
 			if ok {
 				delete(o.has, f)
-				if p != o.lost[f] && m.agrees(o, p) && m.rival(o, p) == nil && !(m.exclusive(p) && len(m.holders(p)) > 0) {
-					o.has[f] = p
-					break
+				if p == o.lost[f] || !m.agrees(o, p) || m.unshared(o, p) {
+					o.has[f] = has
+					continue
 				}
-				o.has[f] = has
-				continue
-			}
-			if o.settled && (!m.agrees(o, p) || m.exclusive(p) && len(m.holders(p)) > 0) {
+			} else if o.settled && (!m.agrees(o, p) || m.unshared(o, p)) {
 				continue
 			}
 			rival := m.rival(o, p)
@@ -167,6 +164,9 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 			}
 			if rival != nil && m.olderThan(rival, o) {
 				o.lost[f] = p
+				if ok {
+					o.has[f] = has
+				}
 				continue
 			}
 			for rival != nil {
@@ -180,6 +180,10 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 	}
 	// Settled means that a verdict follows, which it does at once.
 	o.settled = true
+}
+
+func (m *model) unshared(o *owner, p netip.Addr) bool {
+	return m.exclusive(p) && len(m.holders(p)) > 0 && m.rival(o, p) == nil
 }
 
 func (o *owner) leave(f lb.Family) {

@@ -92,7 +92,7 @@ func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 				others = true
 				continue
 			}
-			if s.settled && (a.disagrees(s, p) || a.held[p] != nil && a.exclusive(p) != nil) {
+			if s.settled && (a.disagrees(s, p) || a.neverShared(s, p)) {
 				others = true
 				continue
 			}
@@ -132,20 +132,20 @@ func (a *Allocator) disagrees(s *service, p netip.Addr) bool {
 	return a.refusalOfPools(s, p) != nil
 }
 
-// adopt replaces the address that s has by p, if it could have p as well.
+// adopt replaces the address that s has by p, if p is for it and no older
+// Service has it. Both of two active controllers follow this rule, whatever they
+// remember: what is published for the oldest Service is settled then, and next
+// that of the second oldest, so that they come to rest.
 func (a *Allocator) adopt(s *service, p netip.Addr) bool {
 	f := lb.FamilyOf(p)
 	was := s.has
 	a.release(s, f)
-	if a.disagrees(s, p) || a.refusalToShare(s, p) != nil {
+	if a.disagrees(s, p) || a.neverShared(s, p) || !a.claim(s, p) {
 		a.restore(s, was)
 		return false
 	}
-	// was is not noted as lost: the other controller may give it back, and two
-	// that refuse each other's choice would never come to rest.
-	a.take(s, p)
+	// was is not noted as lost: the other controller may give it back.
 	a.note(s, was[f])
-	a.note(s, p)
 	return true
 }
 

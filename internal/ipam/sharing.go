@@ -139,6 +139,12 @@ func (a *Allocator) exclusive(address netip.Addr) *pool {
 	return nil
 }
 
+// neverShared says whether s could share address with its holders, if the pool
+// let it.
+func (a *Allocator) neverShared(s *service, address netip.Addr) bool {
+	return a.held[address] != nil && a.exclusive(address) != nil && a.rival(s, address) == nil
+}
+
 // refusalToShare says why s cannot have address next to those who hold it, or
 // nil if it can.
 func (a *Allocator) refusalToShare(s *service, address netip.Addr) *lb.Reason {

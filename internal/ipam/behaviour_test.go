@@ -1,0 +1,190 @@
+package ipam
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/lb"
+)
+
+var compareAddrs = cmp.Comparer(func(x, y netip.Addr) bool { return x == y })
+
+func poolOf(name string, spans ...string) lb.Pool {
+	var b netipx.IPSetBuilder
+	for _, s := range spans {
+		b.AddRange(span(s))
+	}
+	return lb.Pool{Key: poolKey(name), Spans: must(b.IPSet()).Ranges()}
+}
+
+func requestOf(name string, age int) lb.Request {
+	n := serviceName(name)
+	return lb.Request{Service: n, UID: types.UID(name), Created: time.Unix(int64(age), 0), Dialects: []lb.Dialect{lb.Native}, Families: []lb.Family{lb.IPv4}}
+}
+
+// A status that is behind does not undo a move that was made since.
+func TestStatusThatIsBehind(t *testing.T) {
+	a := New()
+	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30")})
+	r := requestOf("a", 1)
+	v, _ := a.Settle(r, nil)
+	old := v.Addresses
+
+	moved := r
+	moved.Addresses = []netip.Addr{addr("192.0.2.3")}
+	a.Settle(moved, old)
+	v, _ = a.Settle(r, old) // it no longer asks for .3, but has it
+	if got := lb.ListAddrs(v.Addresses); got != "192.0.2.3" {
+		t.Errorf("has %s", got)
+	}
+	a.Settle(r, v.Addresses) // the status catches up
+	v, _ = a.Settle(r, old)  // and then somebody really writes the old one
+	if got := lb.ListAddrs(v.Addresses); got != "192.0.2.0" {
+		t.Errorf("has %s", got)
+	}
+}
+
+// The families of a Service that changes: a Service of the same age that had to
+// leave an address cannot take it back from its neighbours through its status.
+func TestNeighboursAreNotEvictedByAChange(t *testing.T) {
+	a := New()
+	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/32")})
+	first, second := requestOf("first", 1), requestOf("second", 2)
+	for _, r := range []*lb.Request{&first, &second} {
+		r.ShareKey, r.Ports = "k", []lb.Port{{Protocol: "TCP", Number: uint16(r.Created.Unix())}}
+		a.Settle(*r, nil)
+	}
+	first.ShareKey = ""
+	for range 3 { // however often it is looked at with a status that is behind
+		v, changed := a.Settle(first, []netip.Addr{addr("192.0.2.0")})
+		if len(v.Addresses) > 0 || len(changed) > 0 || len(a.Contests()) > 0 {
+			t.Fatalf("has %v, changed %v", v.Addresses, changed)
+		}
+	}
+}
+
+// With a thousand waiting, one address that is freed is looked at by one.
+func TestOnlyTheOldestIsWoken(t *testing.T) {
+	a := New()
+	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30")})
+	for i := range 1004 {
+		a.Settle(requestOf(fmt.Sprintf("s%04d", i), i), nil)
+	}
+	for i := range 4 {
+		changed := a.Forget(serviceName(fmt.Sprintf("s%04d", i)))
+		if want := []types.NamespacedName{serviceName(fmt.Sprintf("s%04d", i+4))}; !slices.Equal(changed, want) {
+			t.Errorf("changed %v, want %v", changed, want)
+		}
+	}
+	if n := a.CountByReason()[lb.PoolExhausted]; n != 996 {
+		t.Errorf("%d still wait", n)
+	}
+	looked := 0
+	for _, s := range a.services {
+		if len(s.waits) > 0 {
+			looked++
+		}
+	}
+	if looked != a.waiters || looked != 996 {
+		t.Errorf("%d wait, counted %d", looked, a.waiters)
+	}
+}
+
+// The order of imports, and whether the pools come first or last, does not
+// matter.
+func TestImportOrder(t *testing.T) {
+	pools := []lb.Pool{
+		poolOf("a", "192.0.2.0-192.0.2.11", "2001:db8::/126"),
+		poolOf("b", "192.0.2.12-192.0.2.15", "2001:db8:1::/125"),
+		poolOf("metallb/c", "198.51.100.0/30"),
+	}
+	pools[0].Quota = 6
+	pools[1].Reserved = map[netip.Addr]types.NamespacedName{addr("192.0.2.13"): serviceName("s07")}
+	nodes := map[netip.Addr]string{addr("192.0.2.4"): "worker-1"}
+	random := rand.New(rand.NewPCG(1, 2))
+	type service struct {
+		request   lb.Request
+		published []netip.Addr
+	}
+	var services []service
+	for i := range 40 {
+		r := requestOf(fmt.Sprintf("%s/s%02d", []string{"shop", "web"}[i%2], i), random.IntN(10))
+		r.Families = [][]lb.Family{{lb.IPv4}, {lb.IPv4, lb.IPv6}, {lb.IPv6}}[random.IntN(3)]
+		r.Policy = lb.FamilyPolicy(random.IntN(3))
+		r.Ports = []lb.Port{{Protocol: "TCP", Number: uint16(random.IntN(3))}}
+		if random.IntN(2) == 0 {
+			r.ShareKey = "k"
+		}
+		s := service{request: r}
+		if random.IntN(2) == 0 {
+			s.published = []netip.Addr{addr(fmt.Sprintf("192.0.2.%d", random.IntN(20)))}
+		}
+		if random.IntN(3) == 0 {
+			s.published = append(s.published, addr(fmt.Sprintf("2001:db8::%d", random.IntN(6))))
+		}
+		if random.IntN(6) == 0 && r.Families[0] == lb.IPv4 {
+			s.request.Addresses = []netip.Addr{addr(fmt.Sprintf("192.0.2.%d", random.IntN(16)))}
+		}
+		services = append(services, s)
+	}
+	verdicts := func(poolsLast bool) map[string]lb.Verdict {
+		a := New()
+		a.SetNodes(nodes)
+		if !poolsLast {
+			a.SetPools(pools)
+		}
+		for _, s := range services {
+			a.Import(s.request, s.published)
+		}
+		a.SettleAll()
+		if poolsLast {
+			a.SetPools(pools)
+		}
+		checkInvariants(t, a)
+		all := map[string]lb.Verdict{}
+		for _, s := range services {
+			v, ok := a.Verdict(s.request.Service)
+			if !ok {
+				t.Fatalf("no verdict about %s", s.request.Service)
+			}
+			all[s.request.Service.String()] = v
+		}
+		return all
+	}
+	want := verdicts(false)
+	for range 50 {
+		random.Shuffle(len(services), func(i, j int) { services[i], services[j] = services[j], services[i] })
+		if d := cmp.Diff(want, verdicts(random.IntN(2) == 0), compareAddrs); d != "" {
+			t.Fatalf("another order, another result:\n%s", d)
+		}
+	}
+}
+
+// Nothing that was imported is given away before SettleAll.
+func TestImportedIsHeldAtOnce(t *testing.T) {
+	a := New()
+	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/31")})
+	a.Import(requestOf("old", 2), []netip.Addr{addr("192.0.2.0")})
+	a.Import(requestOf("gone", 3), []netip.Addr{addr("192.0.2.1")})
+	a.Forget(serviceName("gone"))
+	if _, ok := a.Verdict(serviceName("old")); ok {
+		t.Error("a verdict before SettleAll")
+	}
+	if v, _ := a.Settle(requestOf("new", 1), nil); lb.ListAddrs(v.Addresses) != "192.0.2.1" {
+		t.Errorf("new has %v", v.Addresses)
+	}
+	if changed := a.SettleAll(); !slices.Equal(changed, []types.NamespacedName{serviceName("old")}) {
+		t.Errorf("changed %v", changed)
+	}
+	if changed := a.SettleAll(); changed != nil {
+		t.Errorf("changed %v", changed)
+	}
+}
