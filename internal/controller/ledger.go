@@ -2,6 +2,7 @@ package controller
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -74,6 +75,13 @@ func (l *ledger) setPools(pools []lb.Pool) {
 
 func (l *ledger) setNodes(nodes map[netip.Addr]string) {
 	l.do(func(a *ipam.Allocator) []types.NamespacedName { return a.SetNodes(nodes) })
+}
+
+// ours says whether some of the addresses are in a pool.
+func (l *ledger) ours(addresses []netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(addresses, l.alloc.InPool)
 }
 
 func (l *ledger) usage() []ipam.PoolUsage {

@@ -53,16 +53,6 @@ func (m *memos) of(s *corev1.Service, now time.Time) *memo {
 	return fresh
 }
 
-// uid of a Service that was seen.
-func (m *memos) uid(key types.NamespacedName) (types.UID, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if have := m.all[key]; have != nil {
-		return have.uid, true
-	}
-	return "", false
-}
-
 func (m *memos) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,6 +91,9 @@ const (
 	foreignTolerated = 3
 	foreignFirst     = 5 * time.Second
 	foreignMost      = 5 * time.Minute
+	// foreignHarmful is the longest wait if the other writes addresses of our
+	// pools: another Service may have them.
+	foreignHarmful = time.Second
 	// foreignQuiet without a foreign write and all is forgotten.
 	foreignQuiet = 2 * foreignMost
 )
@@ -122,11 +115,11 @@ func (f *foreignWrites) persistent(now time.Time) bool {
 	return f.count > foreignTolerated
 }
 
-// wait is how long to leave the status alone yet.
-func (f *foreignWrites) wait(now time.Time) time.Duration {
-	pause := foreignMost
+// wait is how long to leave the status alone yet, at most most.
+func (f *foreignWrites) wait(now time.Time, most time.Duration) time.Duration {
+	pause := most
 	if doublings := f.count - foreignTolerated - 1; doublings < 6 {
-		pause = min(foreignMost, foreignFirst<<doublings)
+		pause = min(most, foreignFirst<<doublings)
 	}
 	return pause - now.Sub(f.last)
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"encoding/json"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -85,6 +86,21 @@ func publishes(s *corev1.Service, v lb.Verdict) bool {
 	return slices.EqualFunc(s.Status.LoadBalancer.Ingress, ingress(v), func(a, b corev1.LoadBalancerIngress) bool {
 		return a.IP == b.IP && a.Hostname == "" && len(a.Ports) == 0 && a.IPMode != nil && *a.IPMode == *b.IPMode
 	})
+}
+
+// attested says whether the addresses in s's status were written by a Fairlead
+// controller, this one or another: those are in the sentence of the condition,
+// which is written together with them.
+func attested(s *corev1.Service) bool {
+	c := readyCondition(s)
+	if c == nil {
+		return false
+	}
+	words := strings.Fields(c.Message)
+	for i := range words {
+		words[i] = strings.TrimRight(words[i], ".,;")
+	}
+	return !slices.ContainsFunc(native.Published(s), func(a netip.Addr) bool { return !slices.Contains(words, a.String()) })
 }
 
 func allocatedFrom(v lb.Verdict) string {

@@ -71,7 +71,11 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if m.stale(&s) {
 		return reconcile.Result{}, nil
 	}
-	v := c.ledger.settle(native.Request(&s, c.namespaceLabels(ctx, s.Namespace), class.Pools), native.Published(&s))
+	published := native.Published(&s)
+	if m.published != nil && !attested(&s) {
+		published = nil // an edit by hand; what we know is better
+	}
+	v := c.ledger.settle(native.Request(&s, c.namespaceLabels(ctx, s.Namespace), class.Pools), published)
 	return c.publish(ctx, &s, m, v)
 }
 
@@ -91,8 +95,8 @@ func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 // write; then tells the reason in an event if it is a new one.
 func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, v lb.Verdict) (reconcile.Result, error) {
 	now := time.Now()
-	again := c.minded(s, m, &v, now)
-	if again.RequeueAfter > 0 && !publishes(s, v) {
+	wait, again := c.minded(s, m, &v, now)
+	if wait {
 		c.tell(s, m, v.Reason)
 		return again, nil
 	}
@@ -113,25 +117,29 @@ func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, v lb
 }
 
 // minded notices when somebody else has overwritten the status that we wrote.
-// If that goes on, v gets the reason ForeignWriter, and the result says how long
-// to leave the status alone, or when to see whether the other has given up.
-func (c *services) minded(s *corev1.Service, m *memo, v *lb.Verdict, now time.Time) reconcile.Result {
+// If that goes on, v gets the reason ForeignWriter, and the status is left alone
+// for some time (wait); the result says when to look again.
+func (c *services) minded(s *corev1.Service, m *memo, v *lb.Verdict, now time.Time) (wait bool, again reconcile.Result) {
 	overwritten := m.written != "" && slices.Equal(m.published, v.Addresses) && !publishes(s, *v)
 	if overwritten {
 		m.foreign.note(s.ResourceVersion, now)
 	}
 	if !m.foreign.persistent(now) {
-		return reconcile.Result{}
+		return false, reconcile.Result{}
 	}
 	if overwritten {
 		v.Reason = lb.ForeignWriter.With(orNothing(addressList(native.Published(s))), orNothing(addressList(v.Addresses)))
-		if wait := m.foreign.wait(now); wait > 0 {
-			return reconcile.Result{RequeueAfter: wait}
+		most := foreignMost
+		if c.ledger.ours(native.Published(s)) {
+			most = foreignHarmful
+		}
+		if pause := m.foreign.wait(now, most); pause > 0 {
+			return true, reconcile.Result{RequeueAfter: pause}
 		}
 	} else if m.told.Code == lb.ForeignWriter {
 		v.Reason = m.told
 	}
-	return reconcile.Result{RequeueAfter: foreignQuiet}
+	return false, reconcile.Result{RequeueAfter: foreignQuiet}
 }
 
 // write sends a patch of the status subresource. No error and no Service means
@@ -196,11 +204,10 @@ func (c *services) tellContest(contest ipam.Contest) {
 		contest.Winner: lb.AddressContested.With(contest.Address, contest.Loser),
 		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner),
 	} {
-		about := corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name}
-		if uid, ok := c.memos.uid(service); ok {
-			about.UID = uid
+		var s corev1.Service
+		if err := c.cache.Get(context.Background(), service, &s); err == nil { // else it is gone
+			c.events.add(serviceReference(&s), reason)
 		}
-		c.events.add(about, reason)
 	}
 	c.log.Warn("address had two holders", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)
 }

@@ -145,7 +145,7 @@ func (a *Allocator) enter(r *lb.Request) *service {
 	}
 	switch {
 	case s == nil:
-		s = &service{req: *r, granted: r.Pool}
+		s = &service{req: *r, granted: grantedTo(r)}
 		a.services[r.Service] = s
 	case sharesLike(&s.req, r) && s.req.Created.Equal(r.Created):
 		s.req = *r
@@ -154,6 +154,17 @@ func (a *Allocator) enter(r *lb.Request) *service {
 		a.reshare(s, r)
 	}
 	return s
+}
+
+// grantedTo returns the pool that the Service of r, seen for the first time,
+// asked for when it got what it publishes.
+func grantedTo(r *lb.Request) string {
+	for _, name := range r.From {
+		if r.Pool != "" && name != r.Pool {
+			return name
+		}
+	}
+	return r.Pool
 }
 
 func (a *Allocator) forget(name types.NamespacedName) {

@@ -83,3 +83,101 @@ func benchSettle(b *testing.B, pool string, families []lb.Family, held int, hole
 		}
 	}
 }
+
+// BenchmarkSettleAgain settles a Service that has what it asks for, as every
+// reconcile does.
+func BenchmarkSettleAgain(b *testing.B) {
+	a := New()
+	a.SetPools([]lb.Pool{benchPool("10.0.0.0/8")})
+	families := []lb.Family{lb.IPv4}
+	requests := make([]lb.Request, 10_000)
+	published := make([][]netip.Addr, len(requests))
+	for i := range requests {
+		requests[i] = benchRequest(i, families)
+		v, _ := a.Settle(requests[i], nil)
+		published[i] = v.Addresses
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		n := i % len(requests)
+		if _, changed := a.Settle(requests[n], published[n]); changed != nil {
+			b.Fatal(changed)
+		}
+	}
+}
+
+// BenchmarkSettleShared joins an address that hundred others share.
+func BenchmarkSettleShared(b *testing.B) {
+	a := New()
+	a.SetPools([]lb.Pool{benchPool("10.0.0.0/8")})
+	families := []lb.Family{lb.IPv4}
+	for i := range 100 {
+		r := benchRequest(i, families)
+		r.ShareKey, r.Ports = "k", []lb.Port{{Protocol: "TCP", Number: uint16(i)}}
+		a.Settle(r, nil)
+	}
+	r := benchRequest(1000, families)
+	r.ShareKey, r.Ports = "k", []lb.Port{{Protocol: "UDP", Number: 1}}
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Settle(r, nil)
+		a.Forget(r.Service)
+	}
+}
+
+// BenchmarkWake frees an address for which a thousand wait.
+func BenchmarkWake(b *testing.B) {
+	a := New()
+	a.SetPools([]lb.Pool{benchPool("10.0.0.0/30")})
+	families := []lb.Family{lb.IPv4}
+	next := 0
+	for ; next < 1004; next++ {
+		a.Settle(benchRequest(next, families), nil)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if changed := a.Forget(benchRequest(i, families).Service); len(changed) != 1 {
+			b.Fatal(changed)
+		}
+		b.StopTimer()
+		a.Settle(benchRequest(next, families), nil)
+		next++
+		b.StartTimer()
+	}
+}
+
+// BenchmarkSetPools replaces the pools under ten thousand Services.
+func BenchmarkSetPools(b *testing.B) {
+	a := New()
+	pools := []lb.Pool{benchPool("10.0.0.0/8")}
+	a.SetPools(pools)
+	for i := range 10_000 {
+		a.Settle(benchRequest(i, []lb.Family{lb.IPv4}), nil)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		a.SetPools(pools)
+	}
+}
+
+// BenchmarkImport starts with ten thousand Services that have an address.
+func BenchmarkImport(b *testing.B) {
+	pools := []lb.Pool{benchPool("10.0.0.0/8")}
+	requests := make([]lb.Request, 10_000)
+	published := make([][]netip.Addr, len(requests))
+	x := netip.MustParseAddr("10.0.0.0")
+	for i := range requests {
+		requests[i] = benchRequest(i, []lb.Family{lb.IPv4})
+		published[i] = []netip.Addr{x}
+		x = x.Next()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		a := New()
+		a.SetPools(pools)
+		for i := range requests {
+			a.Import(requests[i], published[i])
+		}
+		a.SettleAll()
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"fairlead.io/internal/lb"
@@ -55,6 +56,9 @@ func checkHoldings(t failer, a *Allocator) {
 			if isOffered := ok && offered.tree.Has(x); isOffered != (s.req.ShareKey != "") {
 				t.Errorf("%s of %s: offered %v", x, name, isOffered)
 			}
+		}
+		if text := s.verdict.Reason.Text; s.settled && (text == "" || strings.Contains(text, "%")) {
+			t.Errorf("%s is told %q", name, text)
 		}
 		if s.settled {
 			var has []netip.Addr

@@ -159,7 +159,7 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 			continue
 		case old[f].IsValid():
 			moving = true
-		case r.Policy == lb.PreferDualStack && len(wanted(r)) > 1 && a.hasOther(s, old, f):
+		case r.Policy == lb.PreferDualStack && len(wanted(r)) > 1 && hasOther(s, old, f):
 			a.awaitAny(s, f)
 			l.second, l.family = true, f
 			continue
@@ -191,7 +191,7 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 }
 
 // hasOther says whether s has, or keeps, an address of the family that is not f.
-func (a *Allocator) hasOther(s *service, old [len(lb.Families)]netip.Addr, f lb.Family) bool {
+func hasOther(s *service, old [len(lb.Families)]netip.Addr, f lb.Family) bool {
 	for _, g := range lb.Families {
 		if g != f && (s.has[g].IsValid() || old[g].IsValid()) {
 			return true

@@ -3,6 +3,7 @@ package rig
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -22,7 +23,7 @@ func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop fun
 	o := controller.Options{
 		REST:           r.API.RESTConfig(),
 		Config:         config.Default(),
-		Log:            slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Log:            slog.New(slog.NewTextHandler(logOf(t), nil)),
 		Workers:        8,
 		HealthAddress:  "127.0.0.1:0",
 		MetricsAddress: "127.0.0.1:0",
@@ -43,10 +44,38 @@ func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop fun
 	return stop
 }
 
+// logOf returns where a controller logs: it is shown if the test fails. (The
+// test's own output must not be written to by goroutines that end after it.)
+func logOf(t testing.TB) io.Writer {
+	var l lockedBuffer
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the controller:\n%s", &l)
+		}
+	})
+	return &l
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
 // Process is the real binary at work.
 type Process struct {
 	cmd *exec.Cmd
-	log *bytes.Buffer
 }
 
 // Binary builds the real binary and returns its path.
@@ -65,19 +94,14 @@ func Binary(t testing.TB) string {
 // is killed at the end of the test; if the test fails, its log is shown.
 func (r *Rig) Launch(t testing.TB, binary string, args ...string) *Process {
 	t.Helper()
-	p := &Process{log: &bytes.Buffer{}}
+	p, log := &Process{}, logOf(t)
 	p.cmd = exec.Command(binary, append([]string{"controller", "--kubeconfig", r.API.Kubeconfig}, args...)...)
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.Kill()
-		if t.Failed() {
-			t.Logf("log of pid %d:\n%s", p.cmd.Process.Pid, p.log)
-		}
-	})
+	t.Cleanup(p.Kill)
 	return p
 }
 
