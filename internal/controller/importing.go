@@ -100,12 +100,25 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 // held is a Service as far as importing needs it.
 type held struct {
 	service   *corev1.Service
-	dialects  []lb.Dialect
+	class     *config.Class
 	published []netip.Addr
 }
 
 func (h held) request(namespaces map[string]map[string]string) lb.Request {
-	return native.Request(h.service, namespaces[h.service.Namespace], h.dialects)
+	return request(h.service, namespaces[h.service.Namespace], h.class)
+}
+
+// request of s. A Service that is being deleted keeps exactly what it has until
+// it is gone: it gets nothing new, waits for nothing, and does not move.
+func request(s *corev1.Service, namespaceLabels map[string]string, class *config.Class) lb.Request {
+	r := native.Request(s, namespaceLabels, class.Pools)
+	if s.DeletionTimestamp != nil {
+		r.Invalid = &lb.Reason{Code: lb.Ready}
+		if c := readyCondition(s); c != nil {
+			r.Invalid = &lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}
+		}
+	}
+	return r
 }
 
 func (i *importer) listServices(ctx context.Context) ([]held, error) {
@@ -123,7 +136,7 @@ func (i *importer) listServices(ctx context.Context) ([]held, error) {
 				continue
 			}
 			s.ManagedFields = nil
-			out = append(out, held{service: s, dialects: class.Pools, published: native.Published(s)})
+			out = append(out, held{service: s, class: class, published: native.Published(s)})
 		}
 		if opts.Continue = page.Continue; opts.Continue == "" {
 			return out, nil

@@ -64,7 +64,7 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case class == nil:
 		return c.release(ctx, &s)
 	case s.DeletionTimestamp != nil:
-		// It keeps what it has until it is gone, and gets nothing new.
+		c.ledger.settle(request(&s, c.namespaceLabels(ctx, s.Namespace), class), native.Published(&s))
 		return reconcile.Result{}, nil
 	}
 	m := c.memos.of(&s, time.Now())
