@@ -28,6 +28,10 @@ type Request struct {
 	Addresses []netip.Addr
 	// Pool asked for by name; empty means any that admits the Service.
 	Pool string
+	// From names the pools of the addresses that the Service publishes, as it was
+	// written down with them. At first sight it tells a Service that has come to
+	// ask for another pool from one whose pool has changed.
+	From []string
 
 	// ShareKey, if not empty, lets Services with the same key and the same
 	// Backends live on one address as long as no (protocol, port) is theirs both.

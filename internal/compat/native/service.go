@@ -28,6 +28,7 @@ func Request(s *corev1.Service, namespaceLabels map[string]string, dialects []lb
 		Families:        families(s),
 		Policy:          familyPolicy(s),
 		Pool:            strings.TrimSpace(s.Annotations[AnnotationPool]),
+		From:            from(s),
 		ShareKey:        strings.TrimSpace(s.Annotations[AnnotationShare]),
 		Backends:        backends(s),
 		Ports:           ports(s),
@@ -46,6 +47,17 @@ func Request(s *corev1.Service, namespaceLabels map[string]string, dialects []lb
 		r.Invalid = &reason
 	}
 	return r
+}
+
+// from returns the names in AnnotationAllocatedFrom, without their dialects.
+func from(s *corev1.Service) []string {
+	var out []string
+	for key := range strings.SplitSeq(s.Annotations[AnnotationAllocatedFrom], ",") {
+		if name := key[strings.LastIndex(key, "/")+1:]; name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Published returns the addresses in the Service's status. Hostnames and what
