@@ -233,8 +233,9 @@ func (s *story) untouched(args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, annotated := svc.Annotations[native.AnnotationAllocatedFrom]; annotated || c != nil || len(svc.Finalizers) > 0 {
-		return fmt.Errorf("annotations %v, condition %v, finalizers %v", svc.Annotations, c, svc.Finalizers)
+	_, annotated := svc.Annotations[native.AnnotationAllocatedFrom]
+	if n := len(svc.Status.LoadBalancer.Ingress); annotated || c != nil || n > 0 || len(svc.Finalizers) > 0 {
+		return fmt.Errorf("annotations %v, condition %v, %d addresses, finalizers %v", svc.Annotations, c, n, svc.Finalizers)
 	}
 	return nil
 }
