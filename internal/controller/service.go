@@ -72,9 +72,10 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	published := native.Published(&s)
-	if m.published != nil && !attested(&s) {
+	if m.settled && !attested(&s) {
 		published = nil // an edit by hand; what we know is better
 	}
+	m.settled = true
 	v := c.ledger.settle(native.Request(&s, c.namespaceLabels(ctx, s.Namespace), class.Pools), published)
 	return c.publish(ctx, &s, m, v)
 }
