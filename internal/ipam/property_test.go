@@ -1,5 +1,3 @@
-//go:build rapid
-
 package ipam
 
 import (
