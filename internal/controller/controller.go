@@ -15,6 +15,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
 )
 
 // Options of a controller.
@@ -67,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 
 	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log, waited: waited}
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
-	l.contested = svc.tellContest
+	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
 	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log}
 	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, events: svc.events, log: o.Log}
 

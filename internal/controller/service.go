@@ -200,13 +200,13 @@ func (c *services) namespaceLabels(ctx context.Context, name string) map[string]
 }
 
 // tellContest says on both Services that they had one address.
-func (c *services) tellContest(contest ipam.Contest) {
+func (c *services) tellContest(ctx context.Context, contest ipam.Contest) {
 	for service, reason := range map[types.NamespacedName]lb.Reason{
 		contest.Winner: lb.AddressContested.With(contest.Address, contest.Loser),
 		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner),
 	} {
 		var s corev1.Service
-		if err := c.cache.Get(context.Background(), service, &s); err == nil { // else it is gone
+		if err := c.cache.Get(ctx, service, &s); err == nil { // else it is gone
 			c.events.add(serviceReference(&s), reason)
 		}
 	}
