@@ -36,7 +36,7 @@ func TestMakeCgroupV2(t *testing.T) {
 	}
 	write("cgroup.controllers", "memory\n")
 	write("x-sandbox/cgroup.controllers", "memory\n")
-	if err := (hierarchy{dir: root, v2: true}).make("x-sandbox/node1"); err != nil {
+	if err := (hierarchy{dir: root, v2: true}).make("x-sandbox/node1", true); err != nil {
 		t.Fatal(err)
 	}
 	got := make(map[string]string)
@@ -68,7 +68,7 @@ func TestMakeCpusetV1(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := (hierarchy{dir: root, options: "cpuset"}).make("x-sandbox/node1"); err != nil {
+	if err := (hierarchy{dir: root, options: "cpuset"}).make("x-sandbox/node1", false); err != nil {
 		t.Fatal(err)
 	}
 	cpus, err := os.ReadFile(filepath.Join(root, "x-sandbox/node1/cpuset.cpus"))

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,7 +76,7 @@ func TestImageArchive(t *testing.T) {
 	var listing []string
 	for r := tar.NewReader(bytes.NewReader(files[manifest[0].Layers[0]])); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -94,7 +95,7 @@ func untar(t *testing.T, archive io.Reader) map[string][]byte {
 	files := make(map[string][]byte)
 	for r := tar.NewReader(archive); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {
