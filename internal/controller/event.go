@@ -41,9 +41,11 @@ type events struct {
 	arrived chan struct{}
 }
 
+// waitingEvent is an event to be: there may be thousands, and an Event is large.
 type waitingEvent struct {
-	event *corev1.Event
-	since time.Time
+	about  corev1.ObjectReference
+	reason lb.Reason
+	since  time.Time
 }
 
 func newEvents(client kubernetes.Interface, log *slog.Logger, busy func() bool) *events {
@@ -52,32 +54,11 @@ func newEvents(client kubernetes.Interface, log *slog.Logger, busy func() bool) 
 
 // add queues an event that tells r about an object; it never blocks.
 func (e *events) add(about corev1.ObjectReference, r lb.Reason) {
-	now := time.Now()
-	kind := corev1.EventTypeNormal
-	if r.Warning() {
-		kind = corev1.EventTypeWarning
-	}
-	namespace := about.Namespace
-	if namespace == "" { // where kubectl describe looks for events of cluster-wide objects
-		namespace = metav1.NamespaceDefault
-	}
-	event := &corev1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano())},
-		InvolvedObject:      about,
-		Reason:              string(r.Code),
-		Message:             r.Text,
-		Type:                kind,
-		Source:              corev1.EventSource{Component: component},
-		ReportingController: component,
-		FirstTimestamp:      metav1.NewTime(now),
-		LastTimestamp:       metav1.NewTime(now),
-		Count:               1,
-	}
 	e.mu.Lock()
 	if len(e.waiting) == eventsKept {
 		e.waiting = e.waiting[1:]
 	}
-	e.waiting = append(e.waiting, waitingEvent{event, now})
+	e.waiting = append(e.waiting, waitingEvent{about, r, time.Now()})
 	e.mu.Unlock()
 	select {
 	case e.arrived <- struct{}{}:
@@ -100,8 +81,9 @@ func (e *events) Start(ctx context.Context) error {
 		if !e.hold(ctx, w.since) {
 			return nil
 		}
-		if _, err := e.client.CoreV1().Events(w.event.Namespace).Create(ctx, w.event, metav1.CreateOptions{FieldManager: component}); err != nil && ctx.Err() == nil {
-			e.log.Warn("event not written", "object", w.event.InvolvedObject.Namespace+"/"+w.event.InvolvedObject.Name, "reason", w.event.Reason, "error", err)
+		event := w.event()
+		if _, err := e.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: component}); err != nil && ctx.Err() == nil {
+			e.log.Warn("event not written", "object", w.about.Namespace+"/"+w.about.Name, "reason", w.reason.Code, "error", err)
 		}
 	}
 }
@@ -113,8 +95,34 @@ func (e *events) next() (waitingEvent, bool) {
 		return waitingEvent{}, false
 	}
 	w := e.waiting[0]
-	e.waiting = e.waiting[1:]
+	e.waiting[0] = waitingEvent{} // the array lives on
+	if e.waiting = e.waiting[1:]; len(e.waiting) == 0 {
+		e.waiting = nil
+	}
 	return w, true
+}
+
+func (w waitingEvent) event() *corev1.Event {
+	kind := corev1.EventTypeNormal
+	if w.reason.Warning() {
+		kind = corev1.EventTypeWarning
+	}
+	namespace := w.about.Namespace
+	if namespace == "" { // where kubectl describe looks for events of cluster-wide objects
+		namespace = metav1.NamespaceDefault
+	}
+	return &corev1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", w.about.Name, w.since.UnixNano())},
+		InvolvedObject:      w.about,
+		Reason:              string(w.reason.Code),
+		Message:             w.reason.Text,
+		Type:                kind,
+		Source:              corev1.EventSource{Component: component},
+		ReportingController: component,
+		FirstTimestamp:      metav1.NewTime(w.since),
+		LastTimestamp:       metav1.NewTime(w.since),
+		Count:               1,
+	}
 }
 
 // hold waits until nothing is busy, or an event of that age has waited long
