@@ -21,6 +21,9 @@ const (
 	// eventsWait is how long events are held back while addresses are being
 	// written; a cluster that is never idle gets its events all the same.
 	eventsWait = 10 * time.Second
+	// eventsQuiet is how long nothing new must be told before anything is: Services
+	// are created one after the other.
+	eventsQuiet = 100 * time.Millisecond
 	// eventsPoll is how often a held-back event looks whether it may go.
 	eventsPoll = 20 * time.Millisecond
 	// eventsKept bounds the memory of a controller that cannot write events: of
@@ -38,6 +41,7 @@ type events struct {
 
 	mu      sync.Mutex
 	waiting []waitingEvent
+	newest  time.Time // when the last one was added
 	arrived chan struct{}
 }
 
@@ -58,7 +62,8 @@ func (e *events) add(about corev1.ObjectReference, r lb.Reason) {
 	if len(e.waiting) == eventsKept {
 		e.waiting = e.waiting[1:]
 	}
-	e.waiting = append(e.waiting, waitingEvent{about, r, time.Now()})
+	e.newest = time.Now()
+	e.waiting = append(e.waiting, waitingEvent{about, r, e.newest})
 	e.mu.Unlock()
 	select {
 	case e.arrived <- struct{}{}:
@@ -125,12 +130,12 @@ func (w waitingEvent) event() *corev1.Event {
 	}
 }
 
-// hold waits until nothing is busy, or an event of that age has waited long
-// enough; false means that ctx ended.
+// hold waits until all is quiet, or an event of that age has waited long enough;
+// false means that ctx ended.
 func (e *events) hold(ctx context.Context, since time.Time) bool {
 	tick := time.NewTicker(eventsPoll)
 	defer tick.Stop()
-	for e.busy() && time.Since(since) < eventsWait {
+	for !e.quiet() && time.Since(since) < eventsWait {
 		select {
 		case <-ctx.Done():
 			return false
@@ -138,6 +143,13 @@ func (e *events) hold(ctx context.Context, since time.Time) bool {
 		}
 	}
 	return ctx.Err() == nil
+}
+
+func (e *events) quiet() bool {
+	e.mu.Lock()
+	newest := e.newest
+	e.mu.Unlock()
+	return time.Since(newest) >= eventsQuiet && !e.busy()
 }
 
 func serviceReference(s *corev1.Service) corev1.ObjectReference {
