@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	importPage  = 500
+	importPage  = 1000
 	importRetry = time.Second
 )
 
@@ -128,7 +128,7 @@ func request(s *corev1.Service, namespaceLabels map[string]string, class *config
 
 func (i *importer) listServices(ctx context.Context) ([]held, error) {
 	var out []held
-	opts := metav1.ListOptions{Limit: importPage}
+	opts := metav1.ListOptions{Limit: importPage, FieldSelector: "spec.type=" + string(corev1.ServiceTypeLoadBalancer)}
 	for {
 		page, err := i.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, opts)
 		if err != nil {
