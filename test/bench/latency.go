@@ -14,7 +14,7 @@ const (
 	creators = 8
 	// shorter are the rounds, and as many times more: whatever else happens on
 	// the machine then meets both sides.
-	shorter = 4
+	shorter = 3
 )
 
 // latency: while a controller runs, Services are created, eight at a time. The

@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 	var s settings
 	flag.StringVar(&s.binary, "binary", "bin/fairlead", "Fairlead's `file`")
 	flag.IntVar(&s.n, "n", 1000, "`number` of Services; the memory is measured with ten times as many")
-	flag.IntVar(&s.rounds, "rounds", 5, "`number` of runs of each side, whose median counts")
+	flag.IntVar(&s.rounds, "rounds", 6, "`number` of runs of each side, whose median counts")
 	only := flag.String("run", "", "measure only the groups that match this `regexp`")
 	out := flag.String("o", "bench.json", "`file` to write the rows to")
 	bareConfig := flag.String("bare", "", "be the bare loop that Fairlead is compared with, on the cluster of this `kubeconfig`")
