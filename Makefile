@@ -5,7 +5,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 BUILD := go build -ldflags '-s -w -X main.version=$(VERSION)'
 # Static binaries without paths of this machine; only the race detector needs C.
 export CGO_ENABLED := 0
-export GOFLAGS := $(GOFLAGS) -trimpath
+export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
 
 .PHONY: help build kube image up down test bench check generate clean gcc
 

@@ -1,12 +1,16 @@
 package sandbox_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +25,20 @@ import (
 
 var api *sandbox.API
 
+// orphan is the environment variable that makes this test program one that
+// starts a server and is killed: see TestServerEndsWithItsParent.
+const orphan = "FAIRLEAD_SANDBOX_TEST_ORPHAN"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(orphan) != "" {
+		started, err := sandbox.StartAPI(context.Background(), sandbox.Options{NoControllers: true})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(started.Kubeconfig)
+		select {}
+	}
 	os.Exit(sandbox.TestMain(m, sandbox.Options{Audit: true, Scheduler: true}, &api))
 }
 
@@ -174,6 +191,40 @@ func TestStopRemovesEverything(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(second.Kubeconfig)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its directory is left behind: %v", err)
 	}
+}
+
+// A test that is killed cannot clean up: the server does.
+func TestServerEndsWithItsParent(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), orphan+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig = strings.TrimSpace(kubeconfig)
+	if _, err := os.Stat(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the parent was not killed")
+	}
+	eventually(t, func(context.Context) error {
+		if _, err := os.Stat(filepath.Dir(kubeconfig)); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is left behind: %w", filepath.Dir(kubeconfig), err)
+		}
+		return nil
+	})
 }
 
 func TestErrorShowsTheLog(t *testing.T) {

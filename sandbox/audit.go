@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,8 +56,9 @@ func readAudit(path string) (map[Write]int, error) {
 				Code int `json:"code"`
 			} `json:"responseStatus"`
 		}
+		// A server that was killed may have left half an event before it.
+		line = line[max(0, bytes.LastIndex(line, []byte(`{"kind":"Event"`))):]
 		if err := json.Unmarshal(line, &event); err != nil {
-			// Half a line: the server was killed while it wrote.
 			continue
 		}
 		o := event.ObjectRef

@@ -18,8 +18,8 @@ import (
 const cgroupRoot = "/sys/fs/cgroup"
 
 // hierarchy is a mounted cgroup hierarchy: one on a machine with cgroup v2,
-// several on a machine with v1, where one of them may be v2 without
-// controllers.
+// several on a machine with v1, where one of them may be v2 but is not asked
+// for controllers.
 type hierarchy struct {
 	dir     string // where it is mounted
 	v2      bool
@@ -92,17 +92,20 @@ func makeCgroup(path string) error {
 		return err
 	}
 	for _, h := range all {
-		if err := h.make(path); err != nil {
+		if err := h.make(path, unified(all)); err != nil {
 			return fmt.Errorf("make cgroup %s: %w", filepath.Join(h.dir, path), err)
 		}
 	}
 	return nil
 }
 
-func (h hierarchy) make(path string) error {
+// make makes the cgroup and those above it. With controllers, each passes all
+// it has on to those below; the root of the machine goes on doing so
+// afterwards, for somebody else may rely on it by then.
+func (h hierarchy) make(path string, controllers bool) error {
 	dir := h.dir
 	for _, part := range strings.Split(path, "/") {
-		if h.v2 {
+		if controllers {
 			if err := enableControllers(dir); err != nil {
 				return err
 			}

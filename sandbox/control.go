@@ -2,15 +2,12 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // makePKI makes the certificates of the control plane and of all nodes, once.
@@ -86,23 +83,15 @@ func (c *Cluster) startControlPlane(ctx context.Context, port uint16) error {
 	return nil
 }
 
-// killControlPlane leaves what leads to it, so that clients see connections
-// refused or closed, as with a real one.
+// killControlPlane also kills what leads to it: its clients on the machine
+// shall see connections refused, as those on the LAN do.
 func (c *Cluster) killControlPlane(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	for {
-		pid, err := c.controlPlanePID()
-		if err != nil || pid == 0 {
-			return err
-		}
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+	for _, find := range []func() (int, error){c.controlPlanePID, c.forwarderPID} {
+		if err := killFound(ctx, find); err != nil {
 			return fmt.Errorf("kill control plane: %w", err)
 		}
-		if err := pause(ctx); err != nil {
-			return fmt.Errorf("wait for the end of the control plane: %w", err)
-		}
 	}
+	return nil
 }
 
 func (c *Cluster) controlPlane(log string) detached {

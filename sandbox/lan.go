@@ -123,6 +123,10 @@ func (h host) sysctls() []sysctl {
 			sysctl{"net/ipv4/conf/" + which + "/rp_filter", "0"},
 			sysctl{"net/ipv6/conf/" + which + "/disable_ipv6", "0"},
 			sysctl{"net/ipv6/conf/" + which + "/accept_ra", "0"},
+			// A node that does not yet know an address sends its packets to
+			// the gateway, and would tell their sender to do the same.
+			sysctl{"net/ipv4/conf/" + which + "/accept_redirects", "0"},
+			sysctl{"net/ipv6/conf/" + which + "/accept_redirects", "0"},
 			// Link-local addresses are usable at once.
 			sysctl{"net/ipv6/conf/" + which + "/accept_dad", "0"})
 	}

@@ -96,7 +96,7 @@ func registerNode(ctx context.Context, client kubernetes.Interface, n host) erro
 }
 
 // waitForNode waits until a node that was started at a given time is ready and
-// its service proxy runs.
+// Services work there.
 func (c *Cluster) waitForNode(ctx context.Context, client kubernetes.Interface, n host, started time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -130,10 +130,12 @@ func (c *Cluster) nodeReady(ctx context.Context, client kubernetes.Interface, n 
 		if condition.Status != corev1.ConditionTrue {
 			return fmt.Errorf("the node is not ready: %s", condition.Message)
 		}
-		health := netip.AddrPortFrom(n.addresses()[0].Addr(), 10256)
-		conn, err := c.Dial(ctx, ControlHost, "tcp", health.String())
+		dialer, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		api := netip.AddrPortFrom(serviceCIDRs[0].Addr().Next(), 443)
+		conn, err := c.Dial(dialer, n.name, "tcp", api.String())
 		if err != nil {
-			return fmt.Errorf("kube-proxy does not run: %w", err)
+			return fmt.Errorf("kube-proxy does not yet lead to the API server: %w", err)
 		}
 		return conn.Close()
 	}

@@ -27,8 +27,6 @@ const (
 	containerdSocket = "/run/containerd/containerd.sock"
 )
 
-func (n nodeConfig) dir() string { return filepath.Join(n.StateDir, "nodes", n.Name) }
-
 // writeConfigs writes the configuration of what runs on the node. It is called
 // inside the node.
 func (n nodeConfig) writeConfigs() error {

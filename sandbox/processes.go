@@ -126,3 +126,21 @@ func killIn(ctx context.Context, netnsName string) error {
 		}
 	}
 }
+
+// killFound kills a process and returns when it is not found any more.
+func killFound(ctx context.Context, find func() (int, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		pid, err := find()
+		if err != nil || pid == 0 {
+			return err
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("kill %d: %w", pid, err)
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("wait for the end of %d: %w", pid, err)
+		}
+	}
+}

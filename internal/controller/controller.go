@@ -15,6 +15,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
 )
 
 // Options of a controller.
@@ -51,6 +52,10 @@ const (
 // Run serves until ctx ends. Losing the leadership is an error: the process must
 // end then, and with it everything that may still write.
 func Run(ctx context.Context, o Options) error {
+	// The API server compresses lists and every event of a watch, which costs both
+	// sides more time than it saves. Its own controllers do without as well.
+	o.REST = rest.CopyConfig(o.REST)
+	o.REST.DisableCompression = true
 	mgr, err := newManager(o)
 	if err != nil {
 		return err
@@ -67,7 +72,7 @@ func Run(ctx context.Context, o Options) error {
 
 	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log, waited: waited}
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
-	l.contested = svc.tellContest
+	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
 	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log}
 	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, events: svc.events, log: o.Log}
 
@@ -98,6 +103,7 @@ func newManager(o Options) (manager.Manager, error) {
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
 		Cache:                         cacheOptions(),
+		NewCache:                      newCache,
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
 		LeaderElectionID:              LeaderLease,

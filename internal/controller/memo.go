@@ -20,6 +20,8 @@ type memo struct {
 	seen time.Time // when the Service was seen first
 	told lb.Reason // what the last event said
 
+	settled bool // what its status said at first sight was taken into account
+
 	// written is the resourceVersion our last write made. An older version of
 	// the object from the cache knows nothing of that write.
 	written   string

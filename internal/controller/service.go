@@ -72,9 +72,10 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	published := native.Published(&s)
-	if m.published != nil && !attested(&s) {
+	if m.settled && !attested(&s) {
 		published = nil // an edit by hand; what we know is better
 	}
+	m.settled = true
 	v := c.ledger.settle(native.Request(&s, c.namespaceLabels(ctx, s.Namespace), class.Pools), published)
 	return c.publish(ctx, &s, m, v)
 }
@@ -199,13 +200,13 @@ func (c *services) namespaceLabels(ctx context.Context, name string) map[string]
 }
 
 // tellContest says on both Services that they had one address.
-func (c *services) tellContest(contest ipam.Contest) {
+func (c *services) tellContest(ctx context.Context, contest ipam.Contest) {
 	for service, reason := range map[types.NamespacedName]lb.Reason{
 		contest.Winner: lb.AddressContested.With(contest.Address, contest.Loser),
 		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner),
 	} {
 		var s corev1.Service
-		if err := c.cache.Get(context.Background(), service, &s); err == nil { // else it is gone
+		if err := c.cache.Get(ctx, service, &s); err == nil { // else it is gone
 			c.events.add(serviceReference(&s), reason)
 		}
 	}

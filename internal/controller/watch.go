@@ -6,9 +6,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -86,6 +89,27 @@ func fillCaches(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
+// promptCache tells at once when it is filled; the one in it looks every 100 ms.
+type promptCache struct{ cache.Cache }
+
+func newCache(c *rest.Config, o cache.Options) (cache.Cache, error) {
+	inner, err := cache.New(c, o)
+	return promptCache{inner}, err
+}
+
+// WaitForCacheSync says whether all kinds have been listed before ctx ended.
+func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
+	var filled []toolscache.DoneChecker
+	for _, kind := range watched() {
+		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return false
+		}
+		filled = append(filled, informer.HasSyncedChecker())
+	}
+	return toolscache.WaitFor(ctx, "", filled...)
+}
+
 func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker, imports *importer) error {
 	c, err := newController(mgr, "service", svc, workers)
 	if err != nil {
@@ -94,8 +118,8 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 	for _, s := range []source.Source{
 		wakes,
 		imports,
-		source.Kind[client.Object](mgr.GetCache(), &corev1.Service{}, &handler.EnqueueRequestForObject{}, concerns(svc.config)),
-		source.Kind[client.Object](mgr.GetCache(), &corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(servicesOf(mgr.GetCache())), predicate.LabelChangedPredicate{}),
+		changes(mgr.GetCache(), &corev1.Service{}, &handler.EnqueueRequestForObject{}, concerns(svc.config)),
+		changes(mgr.GetCache(), &corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(servicesOf(mgr.GetCache())), namespaceLabelsChanged),
 	} {
 		if err := c.Watch(s); err != nil {
 			return err
@@ -109,7 +133,7 @@ func watchPools(mgr manager.Manager, l *ledger) error {
 	if err != nil {
 		return err
 	}
-	return c.Watch(source.Kind[client.Object](mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
+	return c.Watch(changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
 }
 
 func watchNodes(mgr manager.Manager, l *ledger) error {
@@ -117,15 +141,29 @@ func watchNodes(mgr manager.Manager, l *ledger) error {
 	if err != nil {
 		return err
 	}
-	return c.Watch(source.Kind[client.Object](mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeAddressesChanged))
+	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeAddressesChanged))
+}
+
+// changes is source.Kind for caches that are filled when controllers start. It
+// does not wait for that again, which takes 100 ms.
+func changes(c cache.Cache, kind client.Object, h handler.EventHandler, p predicate.Predicate) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		informer, err := c.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		return (&source.Informer{Informer: informer, Handler: h, Predicates: []predicate.Predicate{p}}).Start(ctx, queue)
+	})
 }
 
 func newController(mgr manager.Manager, name string, r reconcile.Reconciler, workers int) (crcontroller.Controller, error) {
+	log := logr.New(terseSink{mgr.GetLogger().WithValues("controller", name).GetSink()})
 	c, err := crcontroller.New(name, mgr, crcontroller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		CacheSyncTimeout:        math.MaxInt64, // an API server that is away comes back
 		SkipNameValidation:      ptr.To(true),  // tests run several controllers in one process
+		LogConstructor:          func(*reconcile.Request) logr.Logger { return log },
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost),
 	})
 	if err != nil {
@@ -133,6 +171,12 @@ func newController(mgr manager.Manager, name string, r reconcile.Reconciler, wor
 	}
 	return c, nil
 }
+
+// terseSink takes no further values, of which controller-runtime gives it some
+// for each reconcile: our errors say themselves what they are about.
+type terseSink struct{ logr.LogSink }
+
+func (s terseSink) WithValues(...any) logr.LogSink { return s }
 
 // together maps all objects of a kind to one reconcile of all of them.
 func together(context.Context, client.Object) []reconcile.Request {

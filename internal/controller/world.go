@@ -96,6 +96,13 @@ func addressSet(n *corev1.Node) map[string]bool {
 	return out
 }
 
+// namespaceLabelsChanged passes over the namespaces that were there first: their
+// labels are known before any Service is looked at.
+var namespaceLabelsChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+	UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) },
+}
+
 // servicesOf returns the Services of a namespace whose labels changed.
 func servicesOf(cache client.Reader) func(context.Context, client.Object) []reconcile.Request {
 	return func(ctx context.Context, namespace client.Object) []reconcile.Request {

@@ -1,5 +1,3 @@
-//go:build rapid
-
 package ipam
 
 import (
@@ -103,6 +101,9 @@ func (m *model) forget(n types.NamespacedName) {
 
 func (m *model) add(r lb.Request) *owner {
 	o := &owner{req: r, has: map[lb.Family]netip.Addr{}, lost: map[lb.Family]netip.Addr{}, granted: r.Pool}
+	if i := slices.IndexFunc(r.From, func(name string) bool { return name != r.Pool }); i >= 0 {
+		o.granted = r.From[i]
+	}
 	m.services[r.Service] = o
 	return o
 }

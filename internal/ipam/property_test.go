@@ -1,5 +1,3 @@
-//go:build rapid
-
 package ipam
 
 import (
@@ -109,6 +107,9 @@ func drawRequest(t *rapid.T, n types.NamespacedName) lb.Request {
 	}
 	if rarely(t, 4, "pool") {
 		r.Pool = rapid.SampledFrom([]string{"a", "b", "c", "nowhere"}).Draw(t, "pool name")
+	}
+	if rarely(t, 4, "from") {
+		r.From = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 2).Draw(t, "from pools")
 	}
 	if rarely(t, 3, "gold") {
 		r.Labels = labels.Set{"tier": "gold"}

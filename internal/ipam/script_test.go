@@ -317,6 +317,8 @@ func (s *script) request(name string, words []string) lb.Request {
 			r.Addresses = append(r.Addresses, addr(value))
 		case "pool":
 			r.Pool = value
+		case "from":
+			r.From = strings.Split(value, ",")
 		case "key":
 			r.ShareKey = value
 		case "backends":

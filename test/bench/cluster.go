@@ -74,6 +74,7 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 // newClient returns a client as fast as the controller's own.
 func newClient(c *rest.Config) (kubernetes.Interface, error) {
 	c.QPS = -1
+	c.DisableCompression = true
 	c.ContentType = runtime.ContentTypeProtobuf
 	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return kubernetes.NewForConfig(c)

@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,38 +158,39 @@ func (s *story) says(args []string) error {
 // aged waits for the clock: creation times have whole seconds, and of two
 // objects of the same second nobody can tell which is older.
 func (s *story) aged(args []string) error {
-	var created metav1.Time
-	if strings.Contains(args[0], "/") {
-		svc, _, err := s.get(args[0])
-		if err != nil {
-			return err
-		}
-		created = svc.CreationTimestamp
-	} else {
-		p, _, err := s.readPool(args[0])
-		if err != nil {
-			return err
-		}
-		created = p.CreationTimestamp
+	o, err := s.object(args[0])
+	if err != nil {
+		return err
 	}
-	if time.Now().Unix() <= created.Unix() {
+	if time.Now().Unix() <= o.GetCreationTimestamp().Unix() {
 		return errors.New("still the same second")
 	}
 	return nil
 }
 
+// object reads a Service, or a Pool, whose name has no namespace.
+func (s *story) object(name string) (metav1.Object, error) {
+	if strings.Contains(name, "/") {
+		svc, _, err := s.get(name)
+		return svc, err
+	}
+	p, _, err := s.readPool(name)
+	return p, err
+}
+
 func (s *story) told(args []string) error {
-	svc, _, err := s.get(args[0])
+	o, err := s.object(args[0])
 	if err != nil {
 		return err
 	}
-	list, err := s.rig.Kube.CoreV1().Events(svc.Namespace).List(context.Background(), metav1.ListOptions{})
+	// Those about pools are where kubectl describe looks for them.
+	list, err := s.rig.Kube.CoreV1().Events(cmp.Or(o.GetNamespace(), metav1.NamespaceDefault)).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	var got []string
 	for _, e := range list.Items {
-		if e.InvolvedObject.UID == svc.UID {
+		if e.InvolvedObject.UID == o.GetUID() {
 			got = append(got, e.Reason)
 		}
 	}

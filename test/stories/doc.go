@@ -7,7 +7,7 @@
 //	apply FILE...               kubectl apply
 //	service NAME CODE [ADDR...] wait until the Service has this reason and exactly these addresses
 //	says NAME REGEXP            wait until the reason of the Service, or of the Pool, says this
-//	told NAME CODE              wait until the Service has an event with this reason
+//	told NAME CODE              wait until the Service, or the Pool, has an event with this reason
 //	pool NAME CODE              wait until the Pool has this reason
 //	counts POOL TOTAL USED FREE wait until the Pool shows these numbers
 //	untouched NAME              the Service has nothing of ours

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/sandbox"
 	"fairlead.io/test/rig"
@@ -16,7 +18,10 @@ import (
 
 var theRig *rig.Rig
 
-func TestMain(m *testing.M) { os.Exit(rig.Main(m, sandbox.Options{}, &theRig)) }
+func TestMain(m *testing.M) {
+	crlog.SetLogger(logr.Discard()) // controllers have a log of their own
+	os.Exit(rig.Main(m, sandbox.Options{}, &theRig))
+}
 
 // TestStories runs one story after the other: pools are for the whole cluster.
 // After all of them no goroutine of a controller is left.

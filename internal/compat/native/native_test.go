@@ -2,6 +2,7 @@ package native
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -197,4 +198,19 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestPoolsThatAddressesAreFrom(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                   nil,
+		"edge":               {"edge"},
+		"edge,metallb/lab":   {"edge", "lab"},
+		"kube-vip/default,,": {"default"},
+	} {
+		s := &corev1.Service{}
+		s.Annotations = map[string]string{AnnotationAllocatedFrom: text}
+		if got := Request(s, nil, nil).From; !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 }
