@@ -137,9 +137,11 @@ func TestAddressAnswersAndIsNeverASource(t *testing.T) {
 			if err := links.Add("eth0", vip[f]); err != nil {
 				t.Fatal(err)
 			}
-			if !asker.Answers(vip[f], own[f]) {
-				t.Error("the kernel does not answer for it")
-			}
+			// The kernel joins the group for solicitations of an IPv6 address some time
+			// after the address was added.
+			netns.Eventually(t, 5*time.Second, "the kernel answers for it", func() bool {
+				return asker.Answers(vip[f], own[f])
+			})
 			// With and without a route that leads there by a prefix.
 			for _, to := range []string{peer[f].String(), pair("203.0.113.9", "2001:db8:ff::9")[f].String()} {
 				if f == lb.IPv4 {

@@ -13,13 +13,8 @@ import (
 
 func TestKernelAnswersForOwnedAddressesWhileTheLeaseLives(t *testing.T) {
 	l := newLab(t)
-	for _, f := range lb.Families {
-		// Without our tables the kernel answers for everything it has, IPv4 even on
-		// the wrong interface: what follows is our doing.
-		if !l.answers(vip, f) {
-			t.Errorf("%v: not answered without tables", f)
-		}
-	}
+	// Without our tables the kernel answers for everything it has, IPv4 even on
+	// the wrong interface: what follows is our doing.
 	if !l.asker[1].Answers(vip[lb.IPv4], own1[lb.IPv4]) {
 		t.Error("the kernel does not answer on other interfaces; the test shows nothing")
 	}

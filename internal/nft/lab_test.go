@@ -1,14 +1,15 @@
 package nft_test
 
 import (
+	"log/slog"
 	"net/netip"
 	"testing"
+	"time"
 
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nft"
 	"fairlead.io/test/netns"
 	"go.uber.org/goleak"
-	"log/slog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,12 +51,20 @@ func newLab(t testing.TB) *lab {
 	}
 	l.asker[0] = l.client.Asker("c0", netip.MustParseAddr("192.0.2.1"))
 	l.asker[1] = l.client.Asker("c1", netip.MustParseAddr("192.0.3.1"))
+	// The kernel joins the group for solicitations of an address some time after
+	// the address was added.
+	for _, f := range lb.Families {
+		netns.Eventually(t, 5*time.Second, "answers without our tables", func() bool {
+			return l.answers(vip, f) && l.answers(other, f)
+		})
+	}
 	return l
 }
 
 // hold puts an address on an interface of the node.
 func (l *lab) hold(ifname string, a netip.Addr) {
-	args := []string{"addr", "add", netip.PrefixFrom(a, a.BitLen()).String(), "dev", ifname, "noprefixroute"}
+	args := []string{"addr", "add", netip.PrefixFrom(a, a.BitLen()).String(), "dev", ifname,
+		"noprefixroute", "preferred_lft", "0", "valid_lft", "600"}
 	if a.Is6() {
 		args = append(args, "nodad")
 	} else {

@@ -114,7 +114,7 @@ func (t *Table) Revoke(ifname string) error {
 	return nil
 }
 
-// missing turns the kernel's "no such set" into ErrForeign.
+// missing turns the kernel's "no such set" or "no such element" into ErrForeign.
 func (t *Table) missing(err error) error {
 	if !errors.Is(err, unix.ENOENT) {
 		return err

@@ -52,7 +52,9 @@ var (
 	inetAlive = &set{inetTable, "alive", kindAlive, lb.IPv6, 9}
 
 	alive = []*set{arpAlive, inetAlive}
-	sets  = []*set{arpVIPs, arpOwned, arpAlive, vips[0], vips[1], ports[0], ports[1], inetOwned, inetAlive}
+	// Elements are written in this order: leases last, as they start to run out
+	// when they are written.
+	sets = []*set{arpVIPs, arpOwned, vips[0], vips[1], ports[0], ports[1], inetOwned, arpAlive, inetAlive}
 )
 
 // nft returns s as the library has it. The library counts IDs in a variable of

@@ -102,6 +102,28 @@ func (t *Table) Leftover() (State, []string) {
 // Apply brings the tables to s in one transaction. Only differences to what is
 // in the kernel are sent. Neither s nor what is in it is kept.
 func (t *Table) Apply(s State) error {
+	return t.apply(func() (change, error) { return diff(t.have, s) })
+}
+
+// Update is Apply for who knows what has changed: the addresses in changes are
+// brought to what is there, those with nil are removed, and all others stay as
+// they are. How many these are does not matter.
+func (t *Table) Update(changes map[netip.Addr]*VIP) error {
+	return t.apply(func() (change, error) {
+		have, want := map[netip.Addr]VIP{}, State{VIPs: map[netip.Addr]VIP{}}
+		for a, v := range changes {
+			if old, known := t.have[a]; known {
+				have[a] = old
+			}
+			if v != nil {
+				want.VIPs[a] = *v
+			}
+		}
+		return diff(have, want)
+	})
+}
+
+func (t *Table) apply(plan func() (change, error)) error {
 	t.state.Lock()
 	defer t.state.Unlock()
 	if t.stale {
@@ -109,7 +131,7 @@ func (t *Table) Apply(s State) error {
 			return err
 		}
 	}
-	c, err := diff(t.have, s)
+	c, err := plan()
 	if err != nil || len(c.add) == 0 && len(c.remove) == 0 {
 		return err
 	}
@@ -118,7 +140,7 @@ func (t *Table) Apply(s State) error {
 	}
 	if err := t.state.commit(); err != nil {
 		t.stale = true
-		return fmt.Errorf("write %d nftables elements: %w", len(c.add)+len(c.remove), err)
+		return fmt.Errorf("write %d nftables elements: %w", len(c.add)+len(c.remove), t.missing(err))
 	}
 	for a, v := range c.vips {
 		if v == nil {

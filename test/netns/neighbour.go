@@ -3,8 +3,11 @@ package netns
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/mdlayher/ndp"
@@ -52,24 +55,51 @@ func (a *Asker) Answers(addr, own netip.Addr) bool {
 	if addr.Is6() {
 		ask, hear = a.askND, a.hearND
 	}
-	deadline := time.Now().Add(5 * time.Second)
-	for _, q := range []netip.Addr{addr, own} {
-		if err := ask(q); err != nil {
-			a.ns.t.Fatalf("ask for %v: %v", q, err)
+	for range 20 {
+		err := onOneCPU(func() error { return errors.Join(ask(addr), ask(own)) })
+		if err != nil {
+			a.ns.t.Fatalf("ask for %v and %v: %v", addr, own, err)
+		}
+		answered := false
+		for deadline := time.Now().Add(500 * time.Millisecond); ; {
+			who, err := hear(deadline)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				// The kernel joins the group for solicitations of an IPv6 address some
+				// time after the address was added: ask again.
+				break
+			}
+			switch {
+			case err != nil:
+				a.ns.t.Fatal(err)
+			case who == addr:
+				answered = true
+			case who == own:
+				return answered
+			}
 		}
 	}
-	answered := false
-	for {
-		who, err := hear(deadline)
-		switch {
-		case err != nil:
-			a.ns.t.Fatalf("%v is not answered for: %v", own, err)
-		case who == addr:
-			answered = true
-		case who == own:
-			return answered
+	a.ns.t.Fatalf("%v is not answered for", own)
+	return false
+}
+
+// onOneCPU calls f on one processor: each has a queue of its own for packets on
+// virtual cables, and only in one queue do they keep their order.
+func onOneCPU(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return err
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if before.IsSet(cpu) {
+			one.Set(cpu)
 		}
 	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return err
+	}
+	return errors.Join(f(), unix.SchedSetaffinity(0, &before))
 }
 
 func (a *Asker) askARP(target netip.Addr) error {
