@@ -30,7 +30,7 @@ func pair(v4, v6 string) [2]netip.Addr {
 }
 
 // lab is a node with a cable from its eth0 to the client's c0.
-func lab(t *testing.T) (client, node *netns.NS) {
+func lab(t testing.TB) (client, node *netns.NS) {
 	client, node = netns.New(t, "client"), netns.New(t, "node")
 	netns.Cable(
 		netns.Plug{NS: client, Interface: "c0", Addresses: []string{"192.0.2.1/24", "2001:db8:1::1/64"}},
@@ -38,7 +38,7 @@ func lab(t *testing.T) (client, node *netns.NS) {
 	return client, node
 }
 
-func watch(t *testing.T, n *netns.NS) *link.Links {
+func watch(t testing.TB, n *netns.NS) *link.Links {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	links, err := link.WatchIn(ctx, vnetns.NsHandle(n.FD()))

@@ -59,8 +59,15 @@ func TestForeignChangesAreNoticedAndMended(t *testing.T) {
 				t.Fatal(lost, err)
 			}
 			unnoticed(t, table)
+			if !table.Intact() {
+				t.Error("not intact before anything has happened")
+			}
 			l.node.Run("nft", test.args...)
 			noticed(t, table)
+			// A lease that is gone shows when it is to be renewed.
+			if table.Intact() && test.what != "lease" {
+				t.Error("intact")
+			}
 			if err := table.Rebuild(s, []string{"eth0", "eth1"}); err != nil {
 				t.Fatal(err)
 			}
