@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
 )
@@ -77,6 +79,7 @@ func (a *agent) step(now time.Time) {
 		a.linksDirty = false
 		a.links = a.kernel.List()
 		a.openPorts()
+		a.restore(a.missing())
 		a.membersDirty, a.allDirty = true, true
 	}
 	if a.membersDirty {
@@ -172,8 +175,9 @@ func (a *agent) foreignVIP(addr netip.Addr) {
 	if len(a.directory.tenants(addr)) == 0 {
 		return
 	}
-	if old, ok := a.state.VIPs[addr]; !ok || len(old.Interfaces) == 0 {
-		a.state.VIPs[addr] = nft.VIP{Ports: a.directory.ports(addr)}
+	old, known := a.state.VIPs[addr]
+	if ports := a.directory.ports(addr); !known || len(old.Interfaces) == 0 && !slices.Equal(old.Ports, ports) {
+		a.state.VIPs[addr] = nft.VIP{Ports: ports}
 		a.tableDirty = true
 	}
 }
@@ -190,9 +194,46 @@ func (a *agent) retryRivals() {
 
 // keep renews the addresses' lifetimes.
 func (a *agent) keep() {
-	if err := a.kernel.Renew(); err != nil {
+	var mine []link.Address
+	for addr, h := range a.held {
+		for _, place := range h.places {
+			mine = append(mine, link.Address{Interface: place, Addr: addr})
+		}
+	}
+	missing, err := a.kernel.Renew(mine)
+	if err != nil {
 		a.log.Error("lifetimes of addresses not renewed", "error", err)
 	}
+	a.restore(missing)
+}
+
+// restore puts addresses back that somebody has taken off an interface: network
+// managers do so when they tidy up.
+func (a *agent) restore(missing []link.Address) {
+	for _, m := range missing {
+		a.log.Warn("address was removed by somebody else; adding it again", "address", m.Addr, "interface", m.Interface)
+		a.metrics.restored.Inc()
+		if !slices.Contains(a.rising, m.Addr) {
+			a.rising = append(a.rising, m.Addr)
+		}
+		a.silence(m.Interface, m.Addr) // and announced anew
+	}
+}
+
+// missing returns the addresses that should be on interfaces and are not.
+func (a *agent) missing() (out []link.Address) {
+	there := map[link.Address]bool{}
+	for _, own := range a.kernel.Ours() {
+		there[own] = true
+	}
+	for addr, h := range a.held {
+		for _, place := range h.places {
+			if own := (link.Address{Interface: place, Addr: addr}); !there[own] {
+				out = append(out, own)
+			}
+		}
+	}
+	return out
 }
 
 // rebuild writes our tables anew after somebody else has changed them.

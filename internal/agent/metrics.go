@@ -9,6 +9,7 @@ type metrics struct {
 	takeovers    prometheus.Counter
 	takeoverTime prometheus.Histogram
 	conflicts    prometheus.Counter
+	restored     prometheus.Counter
 }
 
 // Descriptions of the metrics.
@@ -24,6 +25,8 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}
 	conflictsOpts = prometheus.CounterOpts{Name: "fairlead_agent_conflicts_total",
 		Help: "Times that a host that is no node was found to use an address of a Service."}
+	restoredOpts = prometheus.CounterOpts{Name: "fairlead_agent_restored_addresses_total",
+		Help: "Times that somebody else removed an address from an interface and it was put back."}
 	framesOpts = prometheus.CounterOpts{Name: "fairlead_agent_frames_sent_total",
 		Help: "Gratuitous ARP and unsolicited neighbour advertisement frames sent."}
 )
@@ -35,7 +38,8 @@ func newMetrics(r prometheus.Registerer, frames func() float64) *metrics {
 		takeovers:    prometheus.NewCounter(takeoversOpts),
 		takeoverTime: prometheus.NewHistogram(takeoverTimeOpts),
 		conflicts:    prometheus.NewCounter(conflictsOpts),
+		restored:     prometheus.NewCounter(restoredOpts),
 	}
-	r.MustRegister(m.announced, m.members, m.takeovers, m.takeoverTime, m.conflicts, prometheus.NewCounterFunc(framesOpts, frames))
+	r.MustRegister(m.announced, m.members, m.takeovers, m.takeoverTime, m.conflicts, m.restored, prometheus.NewCounterFunc(framesOpts, frames))
 	return m
 }

@@ -89,12 +89,12 @@ type agent struct {
 	claims    map[netip.Addr][]member.Claim
 	macs      []net.HardwareAddr // of all members
 
-	others    int                // members besides this one
-	hadPeers  bool
-	isolated  bool
-	started   bool // the caches are filled
-	synced    bool
-	leaving   time.Time
+	others   int // members besides this one
+	hadPeers bool
+	isolated bool
+	started  bool // the caches are filled
+	synced   bool
+	leaving  time.Time
 	// quietUntil: before that nothing is taken.
 	quietUntil time.Time
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -33,7 +34,7 @@ func metaOf(links []link.Link, eligible, leaving bool) member.Meta {
 	m := member.Meta{Eligible: eligible, Leaving: leaving}
 	for i := range links {
 		l := &links[i]
-		if len(l.MAC) > 0 && !l.Loopback && !slices.ContainsFunc(m.MACs, func(x []byte) bool { return slices.Equal(x, l.MAC) }) && !inward.MatchString(l.Name) {
+		if len(l.MAC) > 0 && !l.Loopback && !slices.ContainsFunc(m.MACs, func(x net.HardwareAddr) bool { return slices.Equal(x, l.MAC) }) && !inward.MatchString(l.Name) {
 			m.MACs = append(m.MACs, l.MAC)
 		}
 		if usable(l, lb.IPv4) && !inward.MatchString(l.Name) {
