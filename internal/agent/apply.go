@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -9,28 +10,26 @@ import (
 	"fairlead.io/internal/nft"
 )
 
-// apply does to the kernel what was decided: first all addresses that come, in
-// one change of our tables, then those that go, so that a move within the node
-// leaves no gap; then it announces and claims.
+// apply does to the kernel what was decided, for all addresses together: our
+// tables first, so that nothing is answered for that should not be; then the
+// addresses that come, and those that go; then it announces and claims.
 func (a *agent) apply(now time.Time) {
-	if len(a.rising)+len(a.falling)+len(a.lowering) == 0 && !a.tableDirty {
-		a.publishClaims()
-		return
-	}
-	var risen []netip.Addr
+	falling := slices.Concat(a.falling, a.lowering)
 	for _, addr := range a.rising {
-		if a.raise(addr, now) {
-			risen = append(risen, addr)
-		}
+		a.prepare(addr, now)
 	}
-	for _, addr := range slices.Concat(a.falling, a.lowering) {
-		a.state.VIPs[addr] = nft.VIP{Ports: a.directory.ports(addr)}
+	for _, addr := range falling {
+		a.setVIP(addr, nft.VIP{Ports: a.directory.ports(addr)})
 	}
 	a.dropGone()
-	if err := a.table.Apply(a.state); err != nil {
-		a.log.Error("nftables not changed", "error", err)
+	a.updateTable()
+	for _, addr := range a.rising {
+		if h := a.held[addr]; h != nil && !slices.Contains(falling, addr) && a.raise(addr, h, now) {
+			a.announce(addr, h)
+			a.tellRisen(addr, a.came[addr], now)
+		}
 	}
-	for _, addr := range slices.Concat(a.falling, a.lowering) {
+	for _, addr := range falling {
 		a.lower(addr)
 	}
 	for _, addr := range a.falling {
@@ -39,33 +38,57 @@ func (a *agent) apply(now time.Time) {
 			a.claimsDirty = true
 		}
 	}
-	for _, addr := range risen {
-		a.announce(addr, a.held[addr])
-		a.tellRisen(addr, a.came[addr], now)
+	if len(a.rising)+len(falling) > 0 {
+		a.reportDirty = true
 	}
 	clear(a.came)
 	a.watchAll()
-	a.rising, a.falling, a.lowering, a.tableDirty = a.rising[:0], a.falling[:0], a.lowering[:0], false
+	a.rising, a.falling, a.lowering = a.rising[:0], a.falling[:0], a.lowering[:0]
 	a.publishClaims()
-	a.reportDirty = true
 }
 
-// raise puts addr on its interfaces. It says whether the address is news there.
-func (a *agent) raise(addr netip.Addr, now time.Time) bool {
-	h := a.held[addr]
-	if h == nil {
-		return false
+// setVIP notes what our tables are to say about addr.
+func (a *agent) setVIP(addr netip.Addr, v nft.VIP) {
+	a.state.VIPs[addr] = v
+	a.tableChanges[addr] = &v
+}
+
+// updateTable writes what was noted.
+func (a *agent) updateTable() {
+	if len(a.tableChanges) == 0 {
+		return
 	}
+	switch err := a.table.Update(a.tableChanges); {
+	case errors.Is(err, nft.ErrForeign):
+		a.rebuild()
+	case err != nil:
+		a.log.Error("nftables not changed", "error", err)
+	}
+	clear(a.tableChanges)
+}
+
+// prepare has our tables let addr through on the interfaces where it is to be,
+// and leases granted there.
+func (a *agent) prepare(addr netip.Addr, now time.Time) {
 	want := places(addr, a.directory.advertisement(addr).Interfaces, a.links)
 	for _, place := range want {
-		if !a.leases[place] {
-			if err := a.table.Grant(place); err != nil {
-				a.log.Error("lease not granted", "interface", place, "error", err)
-				return false
-			}
-			a.leases[place] = true
-			a.extend(place, now)
+		if a.leases[place] {
+			continue
 		}
+		if err := a.table.Grant(place); err != nil {
+			a.log.Error("lease not granted", "interface", place, "error", err)
+			continue
+		}
+		a.leases[place] = true
+		a.extend(place, now)
+	}
+	a.setVIP(addr, nft.VIP{Ports: a.directory.ports(addr), Interfaces: want})
+}
+
+// raise puts addr on its interfaces. It says whether it is there now.
+func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
+	want := a.state.VIPs[addr].Interfaces
+	for _, place := range want {
 		if err := a.kernel.Add(place, addr); err != nil {
 			a.log.Error("address not added", "address", addr, "interface", place, "error", err)
 			return false
@@ -82,7 +105,6 @@ func (a *agent) raise(addr netip.Addr, now time.Time) bool {
 	}
 	h.up, h.places = true, want
 	a.had[addr] = true
-	a.state.VIPs[addr] = nft.VIP{Ports: a.directory.ports(addr), Interfaces: want}
 	a.claimsDirty = true
 	return true
 }
@@ -113,6 +135,7 @@ func (a *agent) dropGone() {
 	for addr := range a.gone {
 		if len(a.directory.tenants(addr)) == 0 {
 			delete(a.state.VIPs, addr)
+			a.tableChanges[addr] = nil
 			delete(a.outcomes, addr)
 			delete(a.had, addr)
 		}

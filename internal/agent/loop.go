@@ -99,10 +99,8 @@ func (a *agent) step(now time.Time) {
 		}
 	}
 	for addr := range a.dirty {
+		a.refreshVIP(addr)
 		a.decide(addr, now)
-		if h := a.held[addr]; h == nil || !h.up {
-			a.foreignVIP(addr)
-		}
 	}
 	clear(a.dirty)
 	a.apply(now)
@@ -126,7 +124,6 @@ func (a *agent) absorb(c changes) {
 		for _, x := range addresses {
 			a.dirty[x], a.gone[x] = true, true
 		}
-		a.tableDirty = a.tableDirty || len(addresses) > 0
 	}
 	for key := range c.services {
 		var s corev1.Service
@@ -170,15 +167,19 @@ func (a *agent) serves(s *corev1.Service) bool {
 	return a.config.Class(class) != nil
 }
 
-// foreignVIP keeps our table informed of an address that another node has.
-func (a *agent) foreignVIP(addr netip.Addr) {
+// refreshVIP keeps our tables in line with the ports that Services offer on
+// addr, whichever node has it.
+func (a *agent) refreshVIP(addr netip.Addr) {
 	if len(a.directory.tenants(addr)) == 0 {
 		return
 	}
-	old, known := a.state.VIPs[addr]
-	if ports := a.directory.ports(addr); !known || len(old.Interfaces) == 0 && !slices.Equal(old.Ports, ports) {
-		a.state.VIPs[addr] = nft.VIP{Ports: ports}
-		a.tableDirty = true
+	want := nft.VIP{Ports: a.directory.ports(addr)}
+	if h := a.held[addr]; h != nil && h.up {
+		want.Interfaces = h.places
+	}
+	have, known := a.state.VIPs[addr]
+	if !known || !slices.Equal(have.Ports, want.Ports) || !slices.Equal(have.Interfaces, want.Interfaces) {
+		a.setVIP(addr, want)
 	}
 }
 

@@ -107,12 +107,13 @@ type agent struct {
 	outcomes map[netip.Addr]elect.Outcome
 
 	// What is to be done.
-	dirty, gone                          map[netip.Addr]bool
-	allDirty, linksDirty, membersDirty   bool
-	tableDirty, claimsDirty, reportDirty bool
-	rising, falling, lowering            []netip.Addr
-	came                                 map[netip.Addr]string // from which node
-	watchDirty                           map[string]bool
+	dirty, gone                        map[netip.Addr]bool
+	allDirty, linksDirty, membersDirty bool
+	claimsDirty, reportDirty           bool
+	tableChanges                       map[netip.Addr]*nft.VIP
+	rising, falling, lowering          []netip.Addr
+	came                               map[netip.Addr]string // from which node
+	watchDirty                         map[string]bool
 }
 
 // Run announces until ctx ends, and then hands over.
@@ -123,7 +124,7 @@ func Run(ctx context.Context, o Options) error {
 		directory: newDirectory(), named: map[string]bool{}, claims: map[netip.Addr][]member.Claim{},
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]bool{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
 		leases: map[string]bool{}, outlets: map[string]*outlet{}, outcomes: map[netip.Addr]elect.Outcome{},
-		dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, watchDirty: map[string]bool{},
+		dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, watchDirty: map[string]bool{}, tableChanges: map[netip.Addr]*nft.VIP{},
 		linksDirty: true, membersDirty: true, reportDirty: true,
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -216,7 +217,9 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 // may have them: what is not ours is removed once that is known.
 func (a *agent) inherit(ctx context.Context) {
 	left, alive := a.table.Leftover()
-	a.state = left
+	if left.VIPs != nil {
+		a.state = left
+	}
 	now := time.Now()
 	if lost, err := a.table.Renew(alive); err == nil {
 		for _, place := range alive {
@@ -241,12 +244,11 @@ func (a *agent) inherit(ctx context.Context) {
 		a.had[own.Addr] = true
 	}
 	for addr, v := range a.state.VIPs {
-		if a.held[addr] == nil {
-			v.Interfaces = nil
-			a.state.VIPs[addr] = v
+		a.gone[addr], a.dirty[addr] = true, true
+		if a.held[addr] == nil && len(v.Interfaces) > 0 {
+			a.setVIP(addr, nft.VIP{Ports: v.Ports})
 		}
 	}
-	a.tableDirty = true
 	var before v1alpha1.Agent
 	if err := a.cache.Get(ctx, types.NamespacedName{Name: a.node}, &before); err == nil {
 		for _, n := range before.Status.Addresses {

@@ -42,8 +42,9 @@ type page struct {
 	info   info
 	claims map[netip.Addr]stake
 	// former are the claims of the process before this one (see Inherited).
-	former      map[netip.Addr]stake
-	formerUntil time.Time
+	former            map[netip.Addr]stake
+	formerIncarnation uint64
+	formerUntil       time.Time
 	// lapsed: the node has been dead since this process was last heard, so its
 	// claims are not inherited by the next one.
 	lapsed bool
@@ -103,13 +104,13 @@ func newBook(self string, incarnation uint64, meta Meta) *book {
 
 // merge takes in a report.
 func (b *book) merge(r report, member bool, now time.Time) outcome {
-	p := b.pages[r.node]
+	p, followed := b.pages[r.node], false
 	switch {
 	case r.node == b.self:
 		if r.incarnation > p.incarnation || r.incarnation == p.incarnation && r.last() > p.floor {
 			return accused
 		}
-		return old
+		return p.inherit(r, now)
 	case r.gone > memory:
 		return old
 	case p == nil:
@@ -122,8 +123,9 @@ func (b *book) merge(r report, member bool, now time.Time) outcome {
 		return old
 	case r.incarnation > p.incarnation:
 		p.succeed(r.incarnation, now)
+		followed = true
 	}
-	changed := p.take(r)
+	changed := p.take(r) || followed
 	if p.former != nil && p.info.settled && p.floor >= p.info.seq {
 		p.former, changed = nil, true
 	}
@@ -136,17 +138,30 @@ func (b *book) merge(r report, member bool, now time.Time) outcome {
 // succeed begins the page of the next process on the node. What is known about
 // the node itself stands until the new process has said it anew.
 func (p *page) succeed(incarnation uint64, now time.Time) {
-	former, until := p.former, p.formerUntil
+	next := page{
+		incarnation: incarnation, info: info{meta: p.info.meta}, claims: map[netip.Addr]stake{},
+		former: p.former, formerIncarnation: p.formerIncarnation, formerUntil: p.formerUntil, orphaned: p.orphaned,
+	}
 	if len(p.claims) > 0 || p.info.settled {
-		former, until = p.claims, now.Add(inheritance)
+		next.former, next.formerIncarnation, next.formerUntil = p.claims, p.incarnation, now.Add(inheritance)
 	}
 	if p.lapsed {
-		former = nil
+		next.former = nil
 	}
-	*p = page{
-		incarnation: incarnation, info: info{meta: p.info.meta}, claims: map[netip.Addr]stake{},
-		former: former, formerUntil: until, orphaned: p.orphaned,
+	*p = next
+}
+
+// inherit learns from another member what our predecessor claimed, unless the
+// node was believed dead in between, or we have said ourselves what we claim.
+func (p *page) inherit(r report, now time.Time) outcome {
+	if !r.whole || r.gone >= 0 || p.info.settled || r.incarnation >= p.incarnation || r.incarnation <= p.formerIncarnation {
+		return old
 	}
+	p.former, p.formerIncarnation, p.formerUntil = map[netip.Addr]stake{}, r.incarnation, now.Add(inheritance)
+	for _, e := range r.claims {
+		p.former[e.address] = e.stake
+	}
+	return news
 }
 
 // take merges what a report of the same process says.
@@ -235,6 +250,7 @@ func (b *book) claim(claims []Claim) (changed bool) {
 			set(address, stake{released: true})
 		}
 	}
+	own.former = nil
 	// Last, so that who has read everything up to here has read all claims.
 	return b.tell(func(i *info) { i.settled = true }) || changed
 }

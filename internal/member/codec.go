@@ -3,6 +3,7 @@ package member
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"time"
@@ -131,7 +132,7 @@ func readReport(b []byte) (report, error) {
 	for len(in.b) > 0 && !in.bad {
 		r.claims = append(r.claims, in.entry())
 	}
-	if in.bad || r.node == "" || r.after > r.floor {
+	if in.bad || r.node == "" || r.after > r.floor || r.incarnation > math.MaxInt64 || r.last() > math.MaxInt64 {
 		return report{}, errMalformed
 	}
 	return r, nil

@@ -70,9 +70,10 @@ func (g *Group) learn(reports ...report) bool {
 		switch g.book.merge(r, member, now) {
 		case news:
 			learned = true
-			if d, ok := g.departed[r.node]; ok && g.book.pages[r.node].info.left {
+			if d, ok := g.departed[r.node]; ok && !d.left && g.book.pages[r.node].info.left {
 				d.left = true // its farewell came after the news that it is gone
 				g.departed[r.node] = d
+				g.deaths--
 			}
 		case accused:
 			g.book.refute(r)
@@ -130,6 +131,9 @@ func (e events) NotifyLeave(n *memberlist.Node) {
 		if n.Name != e.g.self {
 			e.g.departed[n.Name] = d
 			e.g.book.orphan(n.Name, d.at)
+			if !d.left {
+				e.g.deaths++
+			}
 		}
 	})
 	switch {

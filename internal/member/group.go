@@ -52,6 +52,7 @@ type Group struct {
 	claims   map[netip.Addr][]Claim // of the book, nil: to be made again
 	members  map[string]netip.AddrPort
 	departed map[string]departure
+	deaths   int
 	greet    map[string]bool // members that have not heard of us from ourselves
 	synced   bool
 }
@@ -184,6 +185,13 @@ func (g *Group) Synced() bool {
 func (g *Group) Died(name string) (time.Time, bool) {
 	d, ok := g.departure(name)
 	return d.at, ok && !d.left
+}
+
+// Deaths is how often a member was declared dead since Start.
+func (g *Group) Deaths() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.deaths
 }
 
 // Left says when a member has taken its leave, if it has not come back.

@@ -37,13 +37,10 @@ func (n *Network) Group(ctx context.Context, size int) (groups []*member.Group, 
 			return groups, err
 		}
 	}
-	for range 1000 {
-		pause(10 * time.Millisecond)
-		if complete(groups) {
-			return groups, nil
-		}
+	if !Wait(10*time.Second, func() bool { return complete(groups) }) {
+		return groups, errors.New("the members do not find each other")
 	}
-	return groups, errors.New("the members do not find each other")
+	return groups, nil
 }
 
 // Start starts member number i, alone.
@@ -63,6 +60,16 @@ func Close(groups ...*member.Group) {
 		g.Close()
 	}
 	pause(10 * time.Second)
+}
+
+// Wait lets virtual time pass until something holds, or for no longer than that.
+func Wait(limit time.Duration, holds func() bool) bool {
+	for end := time.Now().Add(limit); !holds(); pause(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
 }
 
 func complete(groups []*member.Group) bool {
