@@ -53,14 +53,49 @@ func inNetns(name string, f func() error) error {
 	})
 }
 
+// makeNetns makes a network namespace with a name, as "ip netns add" does.
 func makeNetns(name string) error {
+	if err := shareNetnsDir(); err != nil {
+		return err
+	}
+	path := filepath.Join(netnsDir, name)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o444)
+	if err != nil {
+		return fmt.Errorf("make network namespace %s: %w", name, err)
+	}
+	f.Close()
 	return onThread(func() error {
-		ns, err := netns.NewNamed(name)
-		if err != nil {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make network namespace %s: %w", name, err)
 		}
-		return ns.Close()
+		return mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "", unix.MS_BIND, "")
 	})
+}
+
+// shareNetnsDir makes the directory a mount point of its own, as the first "ip
+// netns add" on a machine does. If that came later than our mounts in it, it
+// would double them, and half of them could not be removed any more.
+func shareNetnsDir() error {
+	if err := os.MkdirAll(netnsDir, 0o755); err != nil {
+		return fmt.Errorf("make %s: %w", netnsDir, err)
+	}
+	dir, err := os.Open(netnsDir)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", netnsDir, err)
+	}
+	defer dir.Close()
+	// The lock that iproute2 takes for the same.
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", netnsDir, err)
+	}
+	err = mount("", netnsDir, "", unix.MS_SHARED|unix.MS_REC, "")
+	if !errors.Is(err, unix.EINVAL) { // EINVAL: no mount point
+		return err
+	}
+	if err := mount(netnsDir, netnsDir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	return mount("", netnsDir, "", unix.MS_SHARED|unix.MS_REC, "")
 }
 
 func removeNetns(name string) error {
@@ -75,9 +110,11 @@ func removeNetns(name string) error {
 	return nil
 }
 
+// hasNetns reports whether the name stands for a namespace: making it may have
+// been interrupted.
 func hasNetns(name string) bool {
-	_, err := os.Stat(filepath.Join(netnsDir, name))
-	return err == nil
+	var fs unix.Statfs_t
+	return unix.Statfs(filepath.Join(netnsDir, name), &fs) == nil && fs.Type == unix.NSFS_MAGIC
 }
 
 // ownNetns lists the names of the cluster's network namespaces, those of

@@ -126,11 +126,12 @@ func InstallKube(ctx context.Context, dir string, progress io.Writer) error {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
 	// A copy: what happens to it must not happen to the cache.
-	target := filepath.Join(dir, "kube")
-	if err := os.RemoveAll(target); err != nil {
-		return fmt.Errorf("replace %s: %w", target, err)
+	unfinished := filepath.Join(dir, fmt.Sprintf("kube.%d", os.Getpid()))
+	defer os.Remove(unfinished)
+	if err := copyFile(path, unfinished); err != nil {
+		return fmt.Errorf("copy kube: %w", err)
 	}
-	if err := copyFile(path, target); err != nil {
+	if err := os.Rename(unfinished, filepath.Join(dir, "kube")); err != nil {
 		return fmt.Errorf("copy kube: %w", err)
 	}
 	if err := os.Symlink("kube", filepath.Join(dir, "kubectl")); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -35,7 +35,10 @@ func (c *Cluster) Up(ctx context.Context) error {
 		}
 		fmt.Fprintf(c.Progress, "the sandbox %s is up; making sure that everything of it runs\n", c.Name)
 	case err == nil || errors.Is(err, errNotUp):
-		if err := p.step("removing what an earlier start has left", func(io.Writer) error { return c.remove(ctx) }); err != nil {
+		if _, err := os.Stat(c.StateDir); err == nil {
+			fmt.Fprintf(c.Progress, "an earlier start of the sandbox %s was interrupted; starting anew\n", c.Name)
+		}
+		if err := c.remove(ctx); err != nil {
 			return err
 		}
 		if s, err = c.initialState(); err != nil {

@@ -152,8 +152,8 @@ func deployWeb(ctx context.Context) error {
 	return err
 }
 
-// webPods waits until the web server runs on all nodes, and returns its pods
-// by node.
+// webPods waits until the web server answers on all nodes, and returns its
+// pods by node.
 func webPods(t *testing.T) map[string]corev1.Pod {
 	t.Helper()
 	client := newClient(t, cluster)
@@ -173,6 +173,14 @@ func webPods(t *testing.T) map[string]corev1.Pod {
 		}
 		if len(byNode) != 3 {
 			return fmt.Errorf("ready on %d nodes of 3", len(byNode))
+		}
+		// The last word of a node that was killed may be out of date.
+		for node, p := range byNode {
+			for _, ip := range p.Status.PodIPs {
+				if _, err := get(ctx, sandbox.ClientHost, "http://"+net.JoinHostPort(ip.IP, "8080")); err != nil {
+					return fmt.Errorf("web server on %s: %w", node, err)
+				}
+			}
 		}
 		return nil
 	})

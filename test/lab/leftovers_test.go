@@ -207,3 +207,21 @@ func killUp(t *testing.T, command, name string, moment func(context.Context) err
 		t.Fatalf("%v\n%s", err, output.String())
 	}
 }
+
+// The first "ip netns add" on a machine mounts its directory anew. Here that
+// comes after the start of a cluster, in a mount namespace whose /run is new.
+func TestDownAfterOthersMadeNamespaces(t *testing.T) {
+	const name = "fairlead-lab-3"
+	sandbox := buildCommand(t) + " --name=" + name
+	script := "set -ex; mount -t tmpfs tmpfs /run; " + sandbox + " up --bare --nodes=1; ip netns add other; " + sandbox + " down; ls /run/netns"
+	output, err := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+	if !strings.HasSuffix(string(output), "\nother\n") {
+		t.Errorf("want no namespace but the other one:\n%s", output)
+	}
+	if left := traces(t, name); len(left) > 0 {
+		t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+	}
+}
