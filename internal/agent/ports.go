@@ -20,9 +20,9 @@ type outlet struct {
 	mac       string
 	up        bool
 	stop      func()
-	// leased is until when the interface's lease lasts, in Unix nanoseconds: no
+	// leased is until when the interface's lease lasts, by the monotonic clock: no
 	// frame of ours leaves after that.
-	leased atomic.Int64
+	leased atomic.Pointer[time.Time]
 }
 
 // openPorts follows the interfaces: a new one, or one that was replaced under
@@ -71,14 +71,20 @@ func (a *agent) openOutlet(name string, index int) {
 		return p.Send(addr, form)
 	}
 	o.announcer = wire.NewAnnouncer(send, wire.Pace{Refresh: a.refresh,
-		Allowed: func() bool { return time.Now().UnixNano() < o.leased.Load() }})
+		Allowed: func() bool {
+			until := o.leased.Load()
+			return until != nil && time.Now().Before(*until)
+		}})
 	a.running.Go(func() { o.announcer.Run(ctx) })
 	a.running.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case s := <-p.Heard():
+			case s, ok := <-p.Heard():
+				if !ok {
+					return
+				}
 				select {
 				case a.sightings <- sighting{s.Addr, s.MAC, name}:
 				case <-ctx.Done():
@@ -139,7 +145,8 @@ func (a *agent) watchAll() {
 // extend says that an interface's lease was renewed at that time.
 func (a *agent) extend(place string, at time.Time) {
 	if o := a.outlets[place]; o != nil {
-		o.leased.Store(at.Add(nft.Lease).UnixNano())
+		until := at.Add(nft.Lease)
+		o.leased.Store(&until)
 	}
 }
 
