@@ -73,19 +73,21 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	pools, err := readPools(ctx, i.cache)
-	if err != nil {
-		return 0, err
-	}
-	nodes, err := readNodes(ctx, i.cache)
-	if err != nil {
-		return 0, err
-	}
 	list, err := i.listServices(ctx)
 	if err != nil {
 		return 0, err
 	}
 	i.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
+		// With the ledger locked: read before, they could overwrite what the
+		// reconciles of pools and nodes have told it meanwhile.
+		var pools []lb.Pool
+		var nodes map[netip.Addr]string
+		if pools, err = readPools(ctx, i.cache); err != nil {
+			return nil
+		}
+		if nodes, err = readNodes(ctx, i.cache); err != nil {
+			return nil
+		}
 		a.SetPools(pools)
 		a.SetNodes(nodes)
 		for _, s := range list {
@@ -94,6 +96,9 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		a.SettleAll()
 		return nil // every Service is in the controller's queue anyway
 	})
+	if err != nil {
+		return 0, err
+	}
 	return len(list), nil
 }
 

@@ -22,16 +22,15 @@ func latency(ctx context.Context, s settings) (rows []Row, err error) {
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	p50, p99 := make([][]float64, len(sides)), make([][]float64, len(sides))
-	for range s.rounds {
-		for i, side := range sides {
-			ms, err := c.addressEach(ctx, s, side)
-			if err != nil {
-				return nil, err
-			}
-			p50[i] = append(p50[i], quantile(ms, 0.5))
-			p99[i] = append(p99[i], quantile(ms, 0.99))
-			progress("  %s: %.1f ms, 99th percentile %.1f ms", side.name, quantile(ms, 0.5), quantile(ms, 0.99))
-		}
+	err = takeTurns(s.rounds, func(i int, of side) error {
+		ms, err := c.addressEach(ctx, s, of)
+		p50[i] = append(p50[i], quantile(ms, 0.5))
+		p99[i] = append(p99[i], quantile(ms, 0.99))
+		progress("  %s: %.1f ms, 99th percentile %.1f ms", of.name, quantile(ms, 0.5), quantile(ms, 0.99))
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	ours, bare := median(p50[0]), median(p50[1])
 	return []Row{

@@ -26,6 +26,20 @@ type side struct {
 
 var sides = []side{{"fairlead", startFairlead}, {"bare loop", startBare}}
 
+// takeTurns calls measure for each side in each round. Who comes first in one
+// round is second in the next.
+func takeTurns(rounds int, measure func(i int, of side) error) error {
+	for round := range rounds {
+		for turn := range sides {
+			i := (round + turn) % len(sides)
+			if err := measure(i, sides[i]); err != nil {
+				return fmt.Errorf("%s: %w", sides[i].name, err)
+			}
+		}
+	}
+	return nil
+}
+
 func startFairlead(c *cluster, s settings) (*process, error) {
 	return start(s.binary, "controller", "--kubeconfig", c.api.Kubeconfig)
 }

@@ -17,15 +17,14 @@ func throughput(ctx context.Context, s settings) (rows []Row, err error) {
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	perSecond := make([][]float64, len(sides))
-	for range s.rounds {
-		for i, side := range sides {
-			seconds, err := c.addressAll(ctx, s, side)
-			if err != nil {
-				return nil, err
-			}
-			progress("  %s: %.2f s", side.name, seconds)
-			perSecond[i] = append(perSecond[i], float64(s.n)/seconds)
-		}
+	err = takeTurns(s.rounds, func(i int, of side) error {
+		seconds, err := c.addressAll(ctx, s, of)
+		perSecond[i] = append(perSecond[i], float64(s.n)/seconds)
+		progress("  %s: %.2f s", of.name, seconds)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	ours, bare := median(perSecond[0]), median(perSecond[1])
 	return []Row{
