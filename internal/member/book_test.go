@@ -96,6 +96,36 @@ func TestMergeSaysWhatIsNews(t *testing.T) {
 	}
 }
 
+// What is known after a full exchange stands, though the other knew less of it.
+func TestMergeKeepsWhatIsNewerThanAnExchange(t *testing.T) {
+	a := newSpeaker("a", 100)
+	b := newBook("b", 1, Meta{})
+	b.merge(a.say(up(vip, 1)), true, epoch)
+	before := a.whole("a", epoch)
+	a.say(up(vip, 1), up(vip2, 1)) // lost
+	latest := a.say(up(vip, 1), up(vip2, 1), up(vip6, 1))
+	b.merge(latest, true, epoch)
+	before.floor++ // of one who has heard a little more
+	b.merge(before, true, epoch)
+	if got := known(b, vip6); !slices.Equal(got, []string{"held a 1"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestMergeIgnoresLateMeta(t *testing.T) {
+	a := newSpeaker("a", 100)
+	b := newBook("b", 1, Meta{})
+	early, _ := a.unsent()
+	a.tell(func(i *info) { i.meta.Leaving = true })
+	late, _ := a.unsent()
+	for _, r := range []report{late, early} {
+		b.merge(r, true, epoch)
+	}
+	if !b.pages["a"].info.meta.Leaving {
+		t.Error("the node leaves no more")
+	}
+}
+
 // A new process counts from 1 again; nothing of the old one may count any more.
 func TestMergeAfterRestart(t *testing.T) {
 	before := newSpeaker("a", 100)
@@ -148,6 +178,18 @@ func TestInheritance(t *testing.T) {
 	b.merge(silent.say(up(vip2, 1)), true, epoch)
 	if got := known(b, vip); got != nil {
 		t.Errorf("when it has said that it claims something else: %v", got)
+	}
+
+	b = start()
+	settled := newSpeaker("a", 300)
+	settled.tell(func(i *info) { i.meta.Eligible = false })
+	settled.unsent() // lost
+	claims := settled.say(up(vip, 1))
+	end := claims
+	end.claims, end.after = nil, claims.info.seq-1 // the second of two packets
+	b.merge(end, true, epoch)
+	if diff := cmp.Diff([]string{"inherited a 1"}, known(b, vip)); diff != "" {
+		t.Error("when not all that it has said has arrived:", diff)
 	}
 
 	b = start()

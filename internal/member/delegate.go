@@ -76,8 +76,10 @@ func (g *Group) learn(reports ...report) bool {
 				g.deaths--
 			}
 		case accused:
-			g.book.refute(r)
-			refuted = true
+			if now.Sub(g.refuted) >= refuteInterval {
+				g.book.refute(r)
+				g.refuted, refuted = now, true
+			}
 		case old:
 		}
 	}
@@ -86,7 +88,7 @@ func (g *Group) learn(reports ...report) bool {
 	}
 	g.mu.Unlock()
 	if refuted {
-		g.log.Warn("the others knew more of this node than it has said: was its clock set back?")
+		g.log.Warn("others knew more of this node than it has said: was its clock set back, or is there another node of this name?")
 		signal(g.wake)
 	}
 	if learned {

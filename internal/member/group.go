@@ -55,6 +55,7 @@ type Group struct {
 	deaths   int
 	greet    map[string]bool // members that have not heard of us from ourselves
 	synced   bool
+	refuted  time.Time
 }
 
 // departure is how and when a member was lost.

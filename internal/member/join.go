@@ -106,16 +106,17 @@ func (g *Group) rejoin() {
 	}
 }
 
-// lost are the addresses of some members that died, at random.
-func (g *Group) lost() []netip.AddrPort {
+// lost are the addresses of some members that died, at random, without those that
+// another member has by now.
+func (g *Group) lost() (lost []netip.AddrPort) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	var lost []netip.AddrPort
 	for _, d := range g.departed {
 		if !d.left && d.addr.IsValid() {
 			lost = append(lost, d.addr)
 		}
 	}
+	g.mu.Unlock()
+	lost = g.strangers(lost)
 	rand.Shuffle(len(lost), func(i, j int) { lost[i], lost[j] = lost[j], lost[i] })
 	return lost[:min(rejoinTries, len(lost))]
 }

@@ -102,6 +102,40 @@ func TestLeaveOfMany(t *testing.T) {
 	})
 }
 
+// Whoever has left or died may come back, with an empty memory.
+func TestReturn(t *testing.T) {
+	network := &membersim.Network{Delay: 100 * time.Microsecond}
+	simulate(t, network, 3, func(t *testing.T, groups []*member.Group) {
+		for i, leaves := range []bool{true, false, true} {
+			g := groups[0]
+			g.SetClaims([]member.Claim{{Address: vip, Epoch: 1}})
+			if leaves {
+				if err := g.Leave(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g.Close()
+			within(t, time.Second, "noticed", each(groups[1:], members(2)))
+			<-time.After(time.Duration(i) * 20 * time.Second) // at first memberlist remembers it, later not
+			next, err := network.Start(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			groups[0] = next
+			if _, err := next.Join(t.Context(), []netip.AddrPort{groups[1].Addr()}); err != nil {
+				t.Fatal(err)
+			}
+			within(t, time.Second, "back", each(groups, members(3)))
+			within(t, time.Second, "without the claims of the past", each(groups, func(g *member.Group) bool { return len(g.Claims()) == 0 }))
+			_, died := groups[1].Died(membersim.Name(0))
+			_, left := groups[1].Left(membersim.Name(0))
+			if died || left {
+				t.Errorf("died %t, left %t", died, left)
+			}
+		}
+	})
+}
+
 func TestRestartWithinSuspicionIsNoDeath(t *testing.T) {
 	network := &membersim.Network{Delay: 100 * time.Microsecond}
 	simulate(t, network, 3, func(t *testing.T, groups []*member.Group) {

@@ -14,7 +14,7 @@ func (g *Group) talk() {
 	defer g.talking.Unlock()
 
 	g.mu.Lock()
-	changes, any := g.book.unsent()
+	changes, changed := g.book.unsent()
 	var whole report
 	if len(g.greet) > 0 {
 		whole = g.book.whole(g.self, time.Now())
@@ -33,7 +33,7 @@ func (g *Group) talk() {
 	clear(g.greet)
 	g.mu.Unlock()
 
-	if any && len(known) > 0 {
+	if changed && len(known) > 0 {
 		messages := split(changes)
 		g.send(known, messages)
 		for _, m := range messages {

@@ -37,6 +37,9 @@ const (
 	// at once: all of them in a small group; in a large one that has split in two,
 	// one of some is enough, and hundreds that are gone for good cost little.
 	rejoinInterval, rejoinTries = time.Second, 3
+	// refuteInterval: two nodes of the same name would contradict each other as fast
+	// as the network allows.
+	refuteInterval = time.Second
 	// farewell is how long our leave may travel before memberlist announces it: two
 	// rounds of gossip.
 	farewell = 2 * gossipInterval

@@ -39,8 +39,10 @@ func detect(ctx context.Context, members, runs int, interrupted func() error) (d
 		if err := interrupted(); err != nil {
 			return d, err
 		}
-		// The silence begins at any moment of a probe interval.
-		pause(time.Second + rand.N(time.Second))
+		// The silence begins at any moment of a probe interval. After the one before,
+		// all had to contradict rumours of their own death, which makes them doubt
+		// themselves and wait longer; that takes some seconds to pass.
+		pause(5*time.Second + rand.N(time.Second))
 		victim := rand.IntN(members)
 		n.Split(Address(victim).Addr())
 		began := time.Now()
