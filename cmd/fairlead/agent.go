@@ -25,7 +25,7 @@ func newAgentCommand() *cobra.Command {
 	var (
 		kubeconfig, configFile        string
 		healthAddress, metricsAddress string
-		readyFile                     string
+		aliveFile                     string
 		logs                          logFlags
 		o                             agent.Options
 	)
@@ -47,7 +47,7 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 	f.DurationVar(&o.Refresh, "announce-interval", 0, "how often addresses are announced again, for switches that forget; 0 is never")
 	f.StringVar(&healthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
 	f.StringVar(&metricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
-	f.StringVar(&readyFile, "ready-file", "", "file to make when ready, for a probe in the pod")
+	f.StringVar(&aliveFile, "alive-file", "", "file to touch every few seconds while all is well, for \"fairlead alive\"")
 	logs.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if o.NodeName == "" {
@@ -73,15 +73,15 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		o.Registry = registry
 		var ready atomic.Bool
-		o.Ready = func() {
-			ready.Store(true)
-			if readyFile != "" {
-				if err := os.WriteFile(readyFile, nil, 0o644); err != nil {
-					o.Log.Error("ready file not made", "error", err)
-				}
-			}
+		o.Ready = func() { ready.Store(true) }
+		var beat atomic.Pointer[time.Time]
+		o.Beat = func(now time.Time) { beat.Store(&now) }
+		// Waiting to follow another agent, it is well without a heart beat.
+		well := func() bool {
+			last := beat.Load()
+			return ready.Load() && (last == nil || time.Since(*last) < heartStopped)
 		}
-		health, err := serve.Health(healthAddress, func(context.Context) bool { return ready.Load() }, o.Log)
+		health, err := serve.Health(healthAddress, func(context.Context) bool { return well() }, o.Log)
 		if err != nil {
 			return err
 		}
@@ -93,6 +93,9 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 		defer cancel()
 		for _, s := range []*serve.Server{health, metrics} {
 			go func() { _ = s.Start(ctx) }()
+		}
+		if aliveFile != "" {
+			go touch(ctx, aliveFile, well, o.Log)
 		}
 		o.Log.Info("starting", "version", version, "node", o.NodeName, "api server", o.REST.Host)
 		began := time.Now()

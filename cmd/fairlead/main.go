@@ -38,6 +38,6 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newControllerCommand(), newAgentCommand())
+	root.AddCommand(newControllerCommand(), newAgentCommand(), newAliveCommand())
 	return root
 }

@@ -66,7 +66,9 @@ func (a *agent) loop(ctx context.Context) {
 			a.renew()
 			a.retryRivals()
 		}
-		a.step(time.Now())
+		now := time.Now()
+		a.beat(now)
+		a.step(now)
 		if !a.leaving.IsZero() && a.left(time.Now()) {
 			return
 		}

@@ -51,6 +51,8 @@ type Options struct {
 	// Ready is called once the agent works, or waits to follow another one on
 	// this node.
 	Ready func()
+	// Beat is called with every turn of the loop, at least four times a second.
+	Beat func(time.Time)
 }
 
 // agent is the state of the loop; only the loop touches it.
@@ -61,6 +63,7 @@ type agent struct {
 	gossipPort uint16
 	refresh    time.Duration
 
+	beat     func(time.Time)
 	seat     *seat
 	cache    cache.Cache
 	inbox    *inbox
@@ -119,7 +122,7 @@ type agent struct {
 // Run announces until ctx ends, and then hands over.
 func Run(ctx context.Context, o Options) error {
 	a := &agent{
-		node: o.NodeName, config: o.Config, log: o.Log, gossipPort: o.GossipPort, refresh: o.Refresh,
+		node: o.NodeName, config: o.Config, log: o.Log, gossipPort: o.GossipPort, refresh: o.Refresh, beat: o.Beat,
 		inbox: newInbox(), poke: make(chan struct{}, 1), sightings: make(chan sighting), probes: make(chan probeResult),
 		directory: newDirectory(), named: map[string]bool{}, claims: map[netip.Addr][]member.Claim{},
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]bool{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},

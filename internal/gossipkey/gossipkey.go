@@ -24,19 +24,27 @@ const (
 	retry = time.Second
 )
 
-// Ensure makes the Secret if it is not there.
+// Ensure makes the key if it is not there: it fills in the Secret, or makes that
+// as well.
 func Ensure(ctx context.Context, kube kubernetes.Interface, namespace string) error {
-	if _, err := kube.CoreV1().Secrets(namespace).Get(ctx, Secret, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		return err
-	}
 	key := make([]byte, size)
 	_, _ = rand.Read(key) // never fails
-	_, err := kube.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Secret},
-		Data:       map[string][]byte{field: key},
-	}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
+	secrets := kube.CoreV1().Secrets(namespace)
+	s, err := secrets.Get(ctx, Secret, metav1.GetOptions{})
+	switch {
+	case err == nil && len(s.Data[field]) > 0:
 		return nil
+	case err == nil:
+		s.Data = map[string][]byte{field: key}
+		_, err = secrets.Update(ctx, s, metav1.UpdateOptions{})
+	case apierrors.IsNotFound(err):
+		_, err = secrets.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Secret},
+			Data:       map[string][]byte{field: key},
+		}, metav1.CreateOptions{})
+	}
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+		return nil // somebody else was faster
 	}
 	return err
 }
@@ -49,9 +57,9 @@ func Get(ctx context.Context, kube kubernetes.Interface, namespace string, log *
 		switch {
 		case err == nil && len(s.Data[field]) == size:
 			return s.Data[field], nil
-		case err == nil:
+		case err == nil && len(s.Data[field]) > 0:
 			return nil, fmt.Errorf("secret %s/%s: field %q has %d bytes, must have %d; delete the Secret to have it made anew", namespace, Secret, field, len(s.Data[field]), size)
-		case apierrors.IsNotFound(err):
+		case err == nil || apierrors.IsNotFound(err):
 			if err := Ensure(ctx, kube, namespace); err == nil {
 				continue
 			}
