@@ -27,6 +27,8 @@ const (
 	keepPeriod = 20 * time.Second
 	// settlePause after a lost lease lets the others' claims arrive first.
 	settlePause = time.Second
+	// peersPatience is how long a node that should have peers waits for the first.
+	peersPatience = 3 * time.Second
 	// leaveDeadline is how long others may take to take over from a leaving node.
 	leaveDeadline = 8 * time.Second
 )
@@ -44,7 +46,7 @@ func (a *agent) loop(ctx context.Context) {
 				a.log.Info("leaving everything to the successor on this node")
 				return
 			}
-			done, a.leaving = nil, time.Now()
+			done, a.leaving, a.membersDirty = nil, time.Now(), true
 			a.log.Info("leaving: handing over", "addresses", len(a.held))
 		case <-a.inbox.arrived:
 			a.absorb(a.inbox.take())
@@ -109,11 +111,13 @@ func (a *agent) step(now time.Time) {
 	a.report(now)
 }
 
-// mayTake: nobody claims anything before one exchange with the others, nor right
-// after a time in which this node was not heard.
+// mayTake: nobody claims anything before one exchange with the others, for which
+// a node that has others waits a little longer; nor right after a time in which
+// this node was not heard.
 func (a *agent) mayTake(now time.Time) bool {
 	if !a.synced {
-		a.synced = a.started && (a.group == nil || a.group.Synced())
+		alone := a.others == 0 && a.peers.known() && now.Before(a.patience)
+		a.synced = a.started && (a.group == nil || a.group.Synced() && !alone)
 		a.allDirty = a.allDirty || a.synced
 	}
 	return a.synced && !now.Before(a.quietUntil)

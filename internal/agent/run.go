@@ -100,6 +100,7 @@ type agent struct {
 	leaving  time.Time
 	// quietUntil: before that nothing is taken.
 	quietUntil time.Time
+	patience   time.Time // until then peers are waited for
 
 	// What is done.
 	held     map[netip.Addr]*holding
@@ -211,7 +212,7 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 		return err
 	}
 	a.absorb(a.inbox.take())
-	a.started, a.allDirty = true, true
+	a.started, a.allDirty, a.patience = true, true, time.Now().Add(peersPatience)
 	return nil
 }
 
@@ -334,6 +335,13 @@ func (p *peers) set(list []netip.AddrPort) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list = list
+}
+
+// known says whether there should be others.
+func (p *peers) known() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.list) > 0
 }
 
 // joinPeriod is how often unknown agents are looked for: a node that was added
