@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
@@ -85,15 +86,10 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 		if err != nil {
 			return err
 		}
-		metrics, err := serve.Metrics(metricsAddress, client, registry, o.Log)
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 		defer cancel()
-		for _, s := range []*serve.Server{health, metrics} {
-			go func() { _ = s.Start(ctx) }()
-		}
+		go func() { _ = health.Start(ctx) }()
+		go serveMetrics(ctx, o.Log, func() (*serve.Server, error) { return serve.Metrics(metricsAddress, client, registry, o.Log) })
 		if aliveFile != "" {
 			go touch(ctx, aliveFile, well, o.Log)
 		}
@@ -104,4 +100,25 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 		return err
 	}
 	return c
+}
+
+// serveMetrics listens as soon as it can: in an upgrade the port is the
+// predecessor's until that has ended.
+func serveMetrics(ctx context.Context, log *slog.Logger, listen func() (*serve.Server, error)) {
+	for told := false; ; {
+		s, err := listen()
+		if err == nil {
+			_ = s.Start(ctx)
+			return
+		}
+		if !told {
+			log.Warn("metrics not served yet", "error", err)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
 }
