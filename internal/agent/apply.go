@@ -194,7 +194,7 @@ func (a *agent) renew() {
 	if len(lost) == 0 {
 		return
 	}
-	a.quietUntil = now.Add(settlePause)
+	a.settle(now, lost...)
 	a.log.Warn("leases lost: this node was not answering for a while", "interfaces", lost)
 	for _, place := range lost {
 		delete(a.leases, place)

@@ -27,10 +27,12 @@ type holding struct {
 // rivalRetry is how often an address that a stranger uses is probed again.
 const rivalRetry = 15 * time.Second
 
-// claimsOf returns what is claimed of a: by the others as they say, by this node
-// as it is.
+// claimsOf returns what is claimed of addr: by the others as they say, by this
+// node as it is; and which node had it last, "" if none is known or another node
+// has found, or is finding out, whether a stranger uses it.
 func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
 	var lastEpoch uint64
+	doubted := false
 	for _, c := range a.claims[addr] {
 		if c.Node == a.node {
 			if c.Epoch > lastEpoch {
@@ -39,9 +41,16 @@ func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
 			continue
 		}
 		claims = append(claims, elect.Claim{Node: c.Node, Epoch: c.Epoch, Up: c.Up && c.Standing != member.Orphaned})
-		if c.Epoch >= lastEpoch && (c.Up || last == "") {
+		if c.Up && c.Epoch >= lastEpoch {
 			last, lastEpoch = c.Node, c.Epoch
 		}
+		doubted = doubted || !c.Up && c.Standing == member.Held
+	}
+	switch {
+	case doubted:
+		last = ""
+	case last == "" && a.had[addr]:
+		last = a.node
 	}
 	if h := a.held[addr]; h != nil {
 		claims = append(claims, elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up})
@@ -71,6 +80,9 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	}
 	switch task := outcome.Task(a.node, claims); task {
 	case elect.Take:
+		if up := h != nil && h.up; !up && !a.settled(places(addr, candidate.Interfaces, a.links), now) {
+			return
+		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:
 		if want := places(addr, candidate.Interfaces, a.links); !slices.Equal(want, h.places) {
@@ -95,7 +107,7 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 		return
 	}
 	h.epoch = epoch
-	if h.up || h.rival == nil && (last != "" || a.had[addr]) {
+	if h.up || h.rival == nil && last != "" {
 		a.came[addr] = last
 		a.rising = append(a.rising, addr)
 		return
@@ -148,7 +160,27 @@ func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, place
 	}
 }
 
+// forgive tries addresses again that were left to a stranger who has turned out
+// to be a node: agents that are started at the same moment ask for the same
+// addresses before they know each other.
+func (a *agent) forgive() {
+	for addr, h := range a.held {
+		if h.rival != nil && a.isMember(h.rival) {
+			h.rival = nil
+			a.dirty[addr] = true
+			a.reportDirty = true
+		}
+	}
+}
+
 // isMember says whether mac is one of a node's: two nodes settle it by claims.
-func (a *agent) isMember(mac net.HardwareAddr) bool {
-	return slices.ContainsFunc(a.macs, func(m net.HardwareAddr) bool { return slices.Equal(m, mac) })
+func (a *agent) isMember(mac net.HardwareAddr) bool { return hasMAC(a.macs, mac) }
+
+func hasMAC(macs map[string][]net.HardwareAddr, mac net.HardwareAddr) bool {
+	for _, of := range macs {
+		if slices.ContainsFunc(of, func(m net.HardwareAddr) bool { return slices.Equal(m, mac) }) {
+			return true
+		}
+	}
+	return false
 }

@@ -25,7 +25,7 @@ const (
 	// keepPeriod is how often the addresses' lifetimes of 60 s are renewed, which
 	// only clean up after an agent that never comes back.
 	keepPeriod = 20 * time.Second
-	// settlePause after a lost lease lets the others' claims arrive first.
+	// settlePause after a lost lease or link lets the others' claims arrive first.
 	settlePause = time.Second
 	// peersPatience is how long a node that should have peers waits for the first.
 	peersPatience = 3 * time.Second
@@ -67,6 +67,7 @@ func (a *agent) loop(ctx context.Context) {
 		case <-renew.C:
 			a.renew()
 			a.retryRivals()
+			a.resume()
 		}
 		now := time.Now()
 		a.beat(now)
@@ -81,16 +82,19 @@ func (a *agent) loop(ctx context.Context) {
 func (a *agent) step(now time.Time) {
 	if a.linksDirty {
 		a.linksDirty = false
+		before := a.links
 		a.links = a.kernel.List()
+		a.settle(now, risen(before, a.links)...)
 		a.openPorts()
 		a.restore(a.missing())
 		a.membersDirty, a.allDirty = true, true
 	}
 	if a.membersDirty {
 		a.membersDirty = false
-		a.look()
+		a.look(now)
 	}
 	if !a.mayTake(now) {
+		a.report(now) // the others look for agents by their objects
 		return
 	}
 	if a.allDirty {
@@ -112,15 +116,44 @@ func (a *agent) step(now time.Time) {
 }
 
 // mayTake: nobody claims anything before one exchange with the others, for which
-// a node that has others waits a little longer; nor right after a time in which
-// this node was not heard.
+// a node that has others waits a little longer.
 func (a *agent) mayTake(now time.Time) bool {
 	if !a.synced {
 		alone := a.others == 0 && a.peers.known() && now.Before(a.patience)
 		a.synced = a.started && (a.group == nil || a.group.Synced() && !alone)
 		a.allDirty = a.allDirty || a.synced
 	}
-	return a.synced && !now.Before(a.quietUntil)
+	return a.synced
+}
+
+// settle has this node take nothing on interfaces on which it was not heard for
+// a while: others may have taken what it had.
+func (a *agent) settle(now time.Time, interfaces ...string) {
+	for _, name := range interfaces {
+		a.settling[name] = now.Add(settlePause)
+	}
+}
+
+// settled says whether an address may be taken on interfaces. If not, it is
+// asked again in time.
+func (a *agent) settled(interfaces []string, now time.Time) bool {
+	until := a.quietUntil
+	for _, name := range interfaces {
+		if t := a.settling[name]; t.After(until) {
+			until = t
+		}
+	}
+	if !now.Before(until) {
+		return true
+	}
+	a.postponed = true
+	return false
+}
+
+// resume looks again at what was postponed.
+func (a *agent) resume() {
+	a.allDirty = a.allDirty || a.postponed
+	a.postponed = false
 }
 
 // absorb takes over changes from the API server.
@@ -298,7 +331,7 @@ type probeResult struct {
 }
 
 // look reads who is there: Nodes, members, claims; and what that means for us.
-func (a *agent) look() {
+func (a *agent) look(now time.Time) {
 	ctx := context.Background()
 	var list corev1.NodeList
 	if err := a.cache.List(ctx, &list); err != nil {
@@ -306,24 +339,32 @@ func (a *agent) look() {
 	}
 	meta := metaOf(a.links, a.proxy.healthy(), !a.leaving.IsZero())
 	members := map[string]member.Meta{}
-	a.macs = nil
 	if a.group != nil {
 		a.group.SetMeta(meta)
 		for _, m := range a.group.Members() {
 			members[m.Name] = m.Meta
-			a.macs = append(a.macs, m.Meta.MACs...)
+			if len(m.Meta.MACs) > 0 {
+				a.macs[m.Name] = m.Meta.MACs
+			}
 		}
 		a.claims = a.group.Claims()
 	}
 	members[a.node] = meta
+	a.forgive()
 	if others := len(members) - 1; others != a.others {
 		a.others, a.reportDirty = others, true
 	}
 	a.hadPeers = a.hadPeers || a.others > 0
 	alone := a.hadPeers && a.others == 0
 	a.api.wanted.Store(alone)
-	if isolated := alone && !a.api.reachable(); isolated != a.isolated {
+	switch isolated := alone && !a.api.reachable(); {
+	case isolated != a.isolated:
 		a.isolated, a.reportDirty = isolated, true
+		if a.others == 0 { // they are on their way
+			a.quietUntil = now.Add(peersPatience)
+		}
+	case a.others > 0 && a.quietUntil.After(now.Add(settlePause)):
+		a.quietUntil = now.Add(settlePause)
 	}
 	byConditions := a.group == nil || alone
 	a.voters = a.voters[:0]

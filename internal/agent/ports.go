@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -168,10 +169,8 @@ func (a *agent) probe(addr netip.Addr) {
 			ports = append(ports, port{place, o.port})
 		}
 	}
-	members := slices.Clone(a.macs)
-	ours := func(mac net.HardwareAddr) bool {
-		return slices.ContainsFunc(members, func(m net.HardwareAddr) bool { return slices.Equal(m, mac) })
-	}
+	members := maps.Clone(a.macs)
+	ours := func(mac net.HardwareAddr) bool { return hasMAC(members, mac) }
 	a.running.Go(func() {
 		result := probeResult{addr: addr}
 		for _, p := range ports {

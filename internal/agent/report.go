@@ -126,7 +126,7 @@ func (a *agent) whyFrom(last string, addr netip.Addr) string {
 }
 
 func (a *agent) tellConflict(addr netip.Addr, mac net.HardwareAddr, place string) {
-	a.log.Warn("address is used by another host", "address", addr, "mac", mac, "interface", place)
+	a.log.Warn("address is used by another host", "address", addr, "mac", mac.String(), "interface", place)
 	a.tell(addr, lb.AddressConflict.With(addr, place, a.node, mac))
 	a.reportDirty = true
 }

@@ -90,7 +90,9 @@ type agent struct {
 	named     map[string]bool // interfaces that some pool names
 	voters    []elect.Node
 	claims    map[netip.Addr][]member.Claim
-	macs      []net.HardwareAddr // of all members
+	// macs by node: of dead ones, too, which may come back before they are known
+	// to be alive.
+	macs map[string][]net.HardwareAddr
 
 	others   int // members besides this one
 	hadPeers bool
@@ -98,8 +100,11 @@ type agent struct {
 	started  bool // the caches are filled
 	synced   bool
 	leaving  time.Time
-	// quietUntil: before that nothing is taken.
+	// quietUntil: before that nothing is taken; settling is the same for single
+	// interfaces. postponed: something would have been.
 	quietUntil time.Time
+	settling   map[string]time.Time
+	postponed  bool
 	patience   time.Time // until then peers are waited for
 
 	// What is done.
@@ -129,6 +134,7 @@ func Run(ctx context.Context, o Options) error {
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]bool{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
 		leases: map[string]bool{}, outlets: map[string]*outlet{}, outcomes: map[netip.Addr]elect.Outcome{},
 		dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, watchDirty: map[string]bool{}, tableChanges: map[netip.Addr]*nft.VIP{},
+		macs: map[string][]net.HardwareAddr{}, settling: map[string]time.Time{},
 		linksDirty: true, membersDirty: true, reportDirty: true,
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))

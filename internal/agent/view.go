@@ -44,6 +44,17 @@ func metaOf(links []link.Link, eligible, leaving bool) member.Meta {
 	return m
 }
 
+// risen returns the interfaces that are up now and were not before.
+func risen(before, now []link.Link) (out []string) {
+	for i := range now {
+		was := slices.ContainsFunc(before, func(l link.Link) bool { return l.Name == now[i].Name && l.Index == now[i].Index && l.Up })
+		if now[i].Up && !was {
+			out = append(out, now[i].Name)
+		}
+	}
+	return out
+}
+
 // places returns the interfaces of this node on which a is to be: those that the
 // advertisement names; without any, those whose own network has a; and if there
 // is none, all that lead outside.
