@@ -96,7 +96,7 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 		o.Log.Info("starting", "version", version, "node", o.NodeName, "api server", o.REST.Host)
 		began := time.Now()
 		err = agent.Run(c.Context(), o)
-		o.Log.Info("ended", "after", time.Since(began).Round(time.Second))
+		o.Log.Info("ended", "after", time.Since(began).Round(time.Second).String())
 		return err
 	}
 	return c

@@ -125,15 +125,6 @@ func canServe(c discoveryv1.EndpointConditions) bool {
 // setPools takes over all pools.
 func (d *directory) setPools(pools []lb.Pool) { d.pools = pools }
 
-// all returns every address that a Service has.
-func (d *directory) all() []netip.Addr {
-	out := make([]netip.Addr, 0, len(d.addresses))
-	for a := range d.addresses {
-		out = append(out, a)
-	}
-	return out
-}
-
 // tenants returns the Services that live on a, the oldest first. Of Services
 // that have an address together without having agreed to share it, only the
 // oldest counts, as the controller will decide as well.

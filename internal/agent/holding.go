@@ -8,6 +8,7 @@ import (
 
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/member"
+	"fairlead.io/internal/nft"
 )
 
 // holding is an address that this node has, or is about to have.
@@ -26,6 +27,11 @@ type holding struct {
 
 // rivalRetry is how often an address that a stranger uses is probed again.
 const rivalRetry = 15 * time.Second
+
+// estrangement is for how long after it took an address a node does not yield to
+// another one that is no member: two leases, within which one whose agent has
+// died falls silent.
+const estrangement = 2 * nft.Lease
 
 // claimsOf returns what is claimed of addr: by the others as they say, by this
 // node as it is; and which node had it last, "" if none is known or another node
@@ -136,11 +142,22 @@ func (a *agent) probed(r probeResult, now time.Time) {
 	a.concede(r.addr, h, r.rival, r.place, now)
 }
 
-// heard is told of every frame in which a stranger says that it has addr. It is
-// told off once; if it insists, it has its way (RFC 5227 §2.4).
+// heard is told of every frame in which another host says that it has addr. A
+// member is not meant: the two settle it by their claims. A stranger is told off
+// once; if it insists, it has its way (RFC 5227 §2.4). A node that is no member,
+// because gossip between us fails, has taken the address believing that this one
+// is dead, and has it from then on; unless this node has just taken it, in which
+// case it is the other that believes so, or that is dead and has a lease to live.
 func (a *agent) heard(addr netip.Addr, mac net.HardwareAddr, place string, now time.Time) {
 	h := a.held[addr]
-	if h == nil || !h.up || a.isMember(mac) {
+	if h == nil || !h.up || isMember(a.members, mac) {
+		return
+	}
+	if node := a.nodeOf(mac); node != "" {
+		if now.Sub(h.since) > estrangement {
+			a.log.Warn("address is announced by a node that this one has lost", "address", addr, "node", node)
+			a.yield(addr, h, mac, now)
+		}
 		return
 	}
 	if a.defend(addr, place) {
@@ -149,12 +166,20 @@ func (a *agent) heard(addr netip.Addr, mac net.HardwareAddr, place string, now t
 	a.concede(addr, h, mac, place, now)
 }
 
-// concede leaves an address to a stranger until it is free again. The claim
-// stays, so that no other node runs into the same.
+// concede leaves an address to a stranger until it is free again.
 func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, place string, now time.Time) {
+	if a.nodeOf(mac) == "" {
+		a.metrics.conflicts.Inc()
+		a.tellConflict(addr, mac, place)
+	}
+	a.yield(addr, h, mac, now)
+}
+
+// yield stops using an address until it is free. The claim stays, so that no
+// other node runs into the same.
+func (a *agent) yield(addr netip.Addr, h *holding, mac net.HardwareAddr, now time.Time) {
 	h.rival, h.retry = mac, now.Add(rivalRetry)
-	a.metrics.conflicts.Inc()
-	a.tellConflict(addr, mac, place)
+	a.reportDirty = true
 	if h.up {
 		a.lowering = append(a.lowering, addr)
 	}
@@ -165,7 +190,7 @@ func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, place
 // addresses before they know each other.
 func (a *agent) forgive() {
 	for addr, h := range a.held {
-		if h.rival != nil && a.isMember(h.rival) {
+		if h.rival != nil && isMember(a.members, h.rival) {
 			h.rival = nil
 			a.dirty[addr] = true
 			a.reportDirty = true
@@ -173,14 +198,25 @@ func (a *agent) forgive() {
 	}
 }
 
-// isMember says whether mac is one of a node's: two nodes settle it by claims.
-func (a *agent) isMember(mac net.HardwareAddr) bool { return hasMAC(a.macs, mac) }
+// nodeOf returns the node that mac belongs to, a member or not.
+func (a *agent) nodeOf(mac net.HardwareAddr) string {
+	for node, macs := range a.macs {
+		if hasMAC(macs, mac) {
+			return node
+		}
+	}
+	return ""
+}
 
-func hasMAC(macs map[string][]net.HardwareAddr, mac net.HardwareAddr) bool {
-	for _, of := range macs {
-		if slices.ContainsFunc(of, func(m net.HardwareAddr) bool { return slices.Equal(m, mac) }) {
+func isMember(members map[string]member.Meta, mac net.HardwareAddr) bool {
+	for _, m := range members {
+		if hasMAC(m.MACs, mac) {
 			return true
 		}
 	}
 	return false
+}
+
+func hasMAC(macs []net.HardwareAddr, mac net.HardwareAddr) bool {
+	return slices.ContainsFunc(macs, func(m net.HardwareAddr) bool { return slices.Equal(m, mac) })
 }

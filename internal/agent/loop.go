@@ -350,12 +350,12 @@ func (a *agent) look(now time.Time) {
 		a.claims = a.group.Claims()
 	}
 	members[a.node] = meta
+	a.members = members
 	a.forgive()
 	if others := len(members) - 1; others != a.others {
 		a.others, a.reportDirty = others, true
 	}
-	a.hadPeers = a.hadPeers || a.others > 0
-	alone := a.hadPeers && a.others == 0
+	alone := a.others == 0 && a.lost(list.Items)
 	a.api.wanted.Store(alone)
 	switch isolated := alone && !a.api.reachable(); {
 	case isolated != a.isolated:
@@ -382,6 +382,16 @@ func (a *agent) look(now time.Time) {
 	a.peers.set(a.peersOf(list.Items))
 	a.allDirty = true
 	a.metrics.members.Set(float64(len(members)))
+}
+
+// lost says whether agents of nodes have been lost: they may still be there, with
+// this one cut off. It is otherwise with agents that took their leave, and with
+// nodes that are no longer in the cluster.
+func (a *agent) lost(nodes []corev1.Node) bool {
+	return a.group != nil && slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+		_, died := a.group.Died(n.Name)
+		return died
+	})
 }
 
 // peersOf returns the addresses of the other nodes that have an agent.

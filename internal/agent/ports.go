@@ -169,8 +169,8 @@ func (a *agent) probe(addr netip.Addr) {
 			ports = append(ports, port{place, o.port})
 		}
 	}
-	members := maps.Clone(a.macs)
-	ours := func(mac net.HardwareAddr) bool { return hasMAC(members, mac) }
+	members := maps.Clone(a.members)
+	ours := func(mac net.HardwareAddr) bool { return isMember(members, mac) }
 	a.running.Go(func() {
 		result := probeResult{addr: addr}
 		for _, p := range ports {

@@ -94,8 +94,8 @@ type agent struct {
 	// to be alive.
 	macs map[string][]net.HardwareAddr
 
+	members  map[string]member.Meta
 	others   int // members besides this one
-	hadPeers bool
 	isolated bool
 	started  bool // the caches are filled
 	synced   bool

@@ -63,7 +63,7 @@ func awaitHolder(ctx context.Context, address *net.UnixAddr) error {
 			return nil
 		}
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	_, _ = conn.Read(make([]byte, 1)) // the holder never writes

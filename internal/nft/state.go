@@ -130,6 +130,7 @@ func assemble(all []element) (State, bool) {
 					v.Ports = append(v.Ports, lb.Port{Protocol: name, Number: port})
 				}
 			}
+		case kindVIPs, kindAlive: // that the address is there is all they say
 		}
 		state.VIPs[a] = v
 	}

@@ -3,7 +3,7 @@ package nft
 import (
 	"errors"
 	"fmt"
-	"os"
+	"sync/atomic"
 
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
@@ -13,8 +13,9 @@ import (
 // watcher follows the kernel's notifications about nftables. The library's own
 // monitor does not tell of which table an element is.
 type watcher struct {
-	conn *netlink.Conn
-	done chan struct{}
+	closing atomic.Bool
+	conn    *netlink.Conn
+	done    chan struct{}
 }
 
 func watch(t *Table, netns int) (*watcher, error) {
@@ -42,7 +43,7 @@ func (w *watcher) run(t *Table) {
 			if !t.intact() {
 				t.signal()
 			}
-		case errors.Is(err, os.ErrClosed):
+		case err != nil && w.closing.Load():
 			return
 		case err != nil:
 			t.log.Error("following nftables has ended: changes by others go unnoticed", "error", err)
@@ -57,6 +58,7 @@ func (w *watcher) run(t *Table) {
 }
 
 func (w *watcher) stop() error {
+	w.closing.Store(true)
 	err := w.conn.Close()
 	<-w.done
 	return err
