@@ -40,23 +40,25 @@ func TestAgentTerminated(t *testing.T) {
 	}
 }
 
+func cordon(t *testing.T, node string, yes bool) {
+	t.Helper()
+	o := &corev1.Node{}
+	o.Name = node
+	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, yes)
+	if err := api.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A cordoned node gives its addresses away, as if nothing was.
 func TestNodeCordoned(t *testing.T) {
 	w := newWorld(t)
 	former := w.settled()
 	answers, connections := w.asker.watching(w.addrs...), connecting(t, w.addrs...)
-	cordon := func(yes bool) {
-		node := &corev1.Node{}
-		node.Name = former
-		patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, yes)
-		if err := api.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, patch)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cordon(true)
+	cordon(t, former, true)
 	next := w.moved(former)
 	w.settled()
-	cordon(false)
+	cordon(t, former, false)
 	if owner := w.settled(); owner != next {
 		t.Errorf("after %s was uncordoned %s has the addresses, not %s", former, owner, next)
 	}

@@ -94,11 +94,10 @@ func run(ctx context.Context, m *testing.M) (code int) {
 		return fail(err)
 	}
 	defer servers()
-	controller := exec.CommandContext(ctx, fairlead, "controller", "--kubeconfig", cluster.Kubeconfig())
-	if err := controller.Start(); err != nil {
+	if err := startController(); err != nil {
 		return fail(err)
 	}
-	defer func() { _, _ = controller.Process.Kill(), controller.Wait() }()
+	defer stopController()
 	defer endAll()
 	return m.Run()
 }
@@ -164,6 +163,21 @@ func prepare(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+var controller *exec.Cmd
+
+// startController starts the controller, again if it runs.
+func startController() error {
+	stopController()
+	controller = exec.Command(fairlead, "controller", "--kubeconfig", cluster.Kubeconfig())
+	return controller.Start()
+}
+
+func stopController() {
+	if controller != nil {
+		_, _ = controller.Process.Kill(), controller.Wait()
+	}
 }
 
 // serve runs the server that Services lead to: it says hello and hangs up.

@@ -221,18 +221,20 @@ func (a *asker) watching(addrs ...netip.Addr) (stop func() (longest time.Duratio
 		asking.Wait()
 		for _, addr := range addrs {
 			var story []string
-			last, who, gap := begin, "", time.Duration(0)
+			last, who, gap, from := begin, "", time.Duration(0), begin
 			for _, x := range append(a.since(begin), answer{addr: addr, mac: "end", at: time.Now()}) {
 				if x.addr != addr {
 					continue
 				}
-				gap = max(gap, x.at.Sub(last))
+				if d := x.at.Sub(last); d > gap {
+					gap, from = d, last
+				}
 				if x.mac != who && x.mac != "end" && len(story) < 12 {
 					story = append(story, fmt.Sprintf("%s at %v", nodeOf(x.mac), x.at.Sub(begin).Round(time.Millisecond)))
 				}
 				last, who = x.at, x.mac
 			}
-			a.t.Logf("%s asked for every 20 ms: answered by %s; longest gap %v", addr, strings.Join(story, ", "), gap.Round(time.Millisecond))
+			a.t.Logf("%s asked for every 20 ms: answered by %s; longest gap %v at %v", addr, strings.Join(story, ", "), gap.Round(time.Millisecond), from.Sub(begin).Round(time.Millisecond))
 			longest = max(longest, gap)
 		}
 		return longest
