@@ -158,7 +158,7 @@ func (a *agent) resume() {
 
 // absorb takes over changes from the API server.
 func (a *agent) absorb(c changes) {
-	ctx := context.Background() // reads of a cache in memory
+	ctx := a.background // reads of a cache in memory
 	mark := func(addresses []netip.Addr) {
 		for _, x := range addresses {
 			a.dirty[x], a.gone[x] = true, true
@@ -309,7 +309,7 @@ func (a *agent) left(now time.Time) bool {
 		a.log.Error("nftables tables not removed", "error", err)
 	}
 	if a.group != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(a.background, time.Second)
 		defer cancel()
 		_ = a.group.Leave(ctx)
 	}
@@ -332,7 +332,7 @@ type probeResult struct {
 
 // look reads who is there: Nodes, members, claims; and what that means for us.
 func (a *agent) look(now time.Time) {
-	ctx := context.Background()
+	ctx := a.background
 	var list corev1.NodeList
 	if err := a.cache.List(ctx, &list); err != nil {
 		return
@@ -403,7 +403,7 @@ func (a *agent) peersOf(nodes []corev1.Node) []netip.AddrPort {
 			continue
 		}
 		var agent v1alpha1.Agent
-		if err := a.cache.Get(context.Background(), types.NamespacedName{Name: n.Name}, &agent); err != nil {
+		if err := a.cache.Get(a.background, types.NamespacedName{Name: n.Name}, &agent); err != nil {
 			continue
 		}
 		if addr, ok := nodeAddress(n); ok {

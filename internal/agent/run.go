@@ -178,10 +178,12 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // start opens everything, and takes over what an earlier agent has left.

@@ -120,7 +120,7 @@ func parseAddress(m []byte) (index int, a address, err error) {
 			a.flags = binary.NativeEndian.Uint32(attr.Value)
 		case unix.IFA_CACHEINFO:
 			info := nl.DeserializeIfaCacheInfo(attr.Value)
-			a.valid, a.preferred = info.Valid, info.Prefered
+			a.valid, a.preferred = info.Valid, info.Prefered //nolint:misspell // netlink spells it so
 		case ifaProto:
 			a.proto = attr.Value[0]
 		}

@@ -273,7 +273,7 @@ func (l *Links) handleAddress(m syscall.NetlinkMessage) error {
 	if d == nil {
 		return nil
 	}
-	news := false
+	var news bool
 	if m.Header.Type == unix.RTM_DELADDR {
 		news = d.drop(a.prefix)
 	} else {

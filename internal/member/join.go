@@ -23,11 +23,11 @@ func (g *Group) Join(ctx context.Context, addrs []netip.AddrPort) (joined int, e
 	var errs []error
 	for {
 		addrs = g.strangers(addrs)
-		switch {
-		case joined > 0 && (len(addrs) == 0 || ctx.Err() != nil):
-			return joined, nil
-		case len(addrs) == 0 || ctx.Err() != nil:
-			return 0, errors.Join(append(errs, ctx.Err())...)
+		if len(addrs) == 0 || ctx.Err() != nil {
+			if joined == 0 {
+				err = errors.Join(append(errs, ctx.Err())...)
+			}
+			return joined, err
 		}
 		some := addrs[:min(joinTries, len(addrs))]
 		addrs = addrs[len(some):]

@@ -130,7 +130,7 @@ func assemble(all []element) (State, bool) {
 					v.Ports = append(v.Ports, lb.Port{Protocol: name, Number: port})
 				}
 			}
-		case kindVIPs, kindAlive: // that the address is there is all they say
+		case kindVIPs, kindAlive: // the one says no more, the other is no part of the state
 		}
 		state.VIPs[a] = v
 	}
