@@ -136,7 +136,7 @@ func (a *agent) dropGone() {
 		if len(a.directory.tenants(addr)) == 0 {
 			delete(a.state.VIPs, addr)
 			a.tableChanges[addr] = nil
-			delete(a.outcomes, addr)
+			delete(a.nobody, addr)
 			delete(a.had, addr)
 		}
 	}

@@ -79,7 +79,7 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	candidate := a.directory.candidate(addr)
 	claims, last := a.claimsOf(addr)
 	outcome := elect.Elect(candidate, a.voters, claims)
-	a.outcomes[addr] = outcome
+	a.tellNobody(addr, outcome)
 	if h != nil && h.up && len(places(addr, candidate.Interfaces, a.links)) == 0 {
 		a.falling = append(a.falling, addr)
 		return

@@ -189,6 +189,13 @@ func (a *agent) absorb(c changes) {
 			}
 			a.directory.setPools(pools)
 			a.allDirty = true
+			clear(a.named)
+			for i := range pools {
+				for _, name := range pools[i].Advertisement.Interfaces {
+					a.named[name] = true
+				}
+			}
+			a.linksDirty = true
 		}
 	}
 	a.membersDirty = a.membersDirty || c.nodes
@@ -337,7 +344,7 @@ func (a *agent) look(now time.Time) {
 	if err := a.cache.List(ctx, &list); err != nil {
 		return
 	}
-	meta := metaOf(a.links, a.proxy.healthy(), !a.leaving.IsZero())
+	meta := metaOf(a.links, a.named, a.proxy.healthy(), !a.leaving.IsZero())
 	members := map[string]member.Meta{}
 	if a.group != nil {
 		a.group.SetMeta(meta)

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/elect"
 	"fairlead.io/internal/lb"
 )
 
@@ -103,6 +104,25 @@ func (a *agent) tellRisen(addr netip.Addr, last string, now time.Time) {
 	a.tell(addr, reason)
 }
 
+// tellNobody tells, once, that no node can announce addr, and why. Of all agents
+// the first by name does so.
+func (a *agent) tellNobody(addr netip.Addr, o elect.Outcome) {
+	if o.Why != elect.NoNode {
+		delete(a.nobody, addr)
+		return
+	}
+	for _, n := range a.voters {
+		if n.Alive && n.Name < a.node {
+			return
+		}
+	}
+	if why := o.String(); a.nobody[addr] != why {
+		a.nobody[addr] = why
+		a.log.Warn("no node can announce the address", "address", addr, "why", why)
+		a.tell(addr, lb.NotAnnounced.With(addr, why))
+	}
+}
+
 // whyFrom says why addr is no longer with last.
 func (a *agent) whyFrom(last string, addr netip.Addr) string {
 	for _, n := range a.voters {
@@ -149,6 +169,7 @@ func (a *agent) diedAt(node string) (time.Time, bool) {
 // reporter writes the Agent object and events, in its own time.
 type reporter struct {
 	node   string
+	uid    types.UID // of the Node
 	kube   kubernetes.Interface
 	client client.Client
 	log    *slog.Logger
@@ -259,7 +280,9 @@ func (r *reporter) writeStatus(ctx context.Context, s v1alpha1.AgentStatus) erro
 	var have v1alpha1.Agent
 	err := r.client.Get(ctx, types.NamespacedName{Name: r.node}, &have)
 	if apierrors.IsNotFound(err) {
-		have = v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: r.node}}
+		// It goes with its Node.
+		have = v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: r.node, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Node", Name: r.node, UID: r.uid}}}}
 		err = r.client.Create(ctx, &have)
 	}
 	if err != nil {

@@ -113,7 +113,7 @@ type agent struct {
 	state    nft.State
 	leases   map[string]bool
 	outlets  map[string]*outlet
-	outcomes map[netip.Addr]elect.Outcome
+	nobody   map[netip.Addr]string // why no node has it, as was told
 
 	// What is to be done.
 	dirty, gone                        map[netip.Addr]bool
@@ -132,7 +132,7 @@ func Run(ctx context.Context, o Options) error {
 		inbox: newInbox(), poke: make(chan struct{}, 1), sightings: make(chan sighting), probes: make(chan probeResult),
 		directory: newDirectory(), named: map[string]bool{}, claims: map[netip.Addr][]member.Claim{},
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]bool{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
-		leases: map[string]bool{}, outlets: map[string]*outlet{}, outcomes: map[netip.Addr]elect.Outcome{},
+		leases: map[string]bool{}, outlets: map[string]*outlet{}, nobody: map[netip.Addr]string{},
 		dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, watchDirty: map[string]bool{}, tableChanges: map[netip.Addr]*nft.VIP{},
 		macs: map[string][]net.HardwareAddr{}, settling: map[string]time.Time{},
 		linksDirty: true, membersDirty: true, reportDirty: true,
@@ -207,7 +207,7 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	a.reporter = &reporter{node: a.node, kube: kube, client: reader, log: a.log, arrived: make(chan struct{}, 1)}
+	a.reporter = &reporter{node: a.node, uid: self.UID, kube: kube, client: reader, log: a.log, arrived: make(chan struct{}, 1)}
 	a.running.Go(func() { a.reporter.run(a.background) })
 	a.metrics = newMetrics(o.Registry, a.framesSent)
 	a.proxy = &proxyHealth{url: o.ProxyHealthURL, changed: a.poke}
@@ -291,7 +291,7 @@ func (a *agent) join(ctx context.Context, o Options, kube kubernetes.Interface, 
 	}
 	for {
 		a.group, err = member.Start(member.Config{Name: a.node, Bind: netip.AddrPortFrom(addr, o.GossipPort), Key: key,
-			Meta: metaOf(a.links, true, false), Log: a.log})
+			Meta: metaOf(a.links, a.named, true, false), Log: a.log})
 		if err == nil {
 			break
 		}

@@ -29,15 +29,19 @@ func usable(l *link.Link, f lb.Family) bool {
 	return l.Up && !l.Loopback && !l.Slave && (f == lb.IPv4 || l.Global[lb.IPv6])
 }
 
-// metaOf tells the other agents what they must know of this node.
-func metaOf(links []link.Link, eligible, leaving bool) member.Meta {
+// metaOf tells the other agents what they must know of this node. named are the
+// interfaces that some pool names.
+func metaOf(links []link.Link, named map[string]bool, eligible, leaving bool) member.Meta {
 	m := member.Meta{Eligible: eligible, Leaving: leaving}
 	for i := range links {
 		l := &links[i]
-		if len(l.MAC) > 0 && !l.Loopback && !slices.ContainsFunc(m.MACs, func(x net.HardwareAddr) bool { return slices.Equal(x, l.MAC) }) && !inward.MatchString(l.Name) {
+		if inward.MatchString(l.Name) && !named[l.Name] {
+			continue
+		}
+		if len(l.MAC) > 0 && !l.Loopback && !slices.ContainsFunc(m.MACs, func(x net.HardwareAddr) bool { return slices.Equal(x, l.MAC) }) {
 			m.MACs = append(m.MACs, l.MAC)
 		}
-		if usable(l, lb.IPv4) && !inward.MatchString(l.Name) {
+		if usable(l, lb.IPv4) {
 			m.Links = append(m.Links, member.Link{Name: l.Name, V4: l.Global[lb.IPv4], V6: l.Global[lb.IPv6]})
 		}
 	}

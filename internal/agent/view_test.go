@@ -60,8 +60,8 @@ func TestPlaces(t *testing.T) {
 			same(t, "places", places(netip.MustParseAddr(test.address), test.named, links), test.want)
 		})
 	}
-	m := metaOf(links, true, false)
-	same(t, "links that others may count on", m.Links, "[{eth0 true true} {eth1 true false} {bare false false}]")
+	m := metaOf(links, map[string]bool{"cni0": true}, true, false)
+	same(t, "links that others may count on", m.Links, "[{eth0 true true} {eth1 true false} {cni0 true false} {bare false false}]")
 }
 
 func familyIndex(p netip.Prefix) int {

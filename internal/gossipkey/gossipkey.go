@@ -58,7 +58,7 @@ func Get(ctx context.Context, kube kubernetes.Interface, namespace string, log *
 		case err == nil && len(s.Data[field]) == size:
 			return s.Data[field], nil
 		case err == nil && len(s.Data[field]) > 0:
-			return nil, fmt.Errorf("secret %s/%s: field %q has %d bytes, must have %d; delete the Secret to have it made anew", namespace, Secret, field, len(s.Data[field]), size)
+			return nil, fmt.Errorf("secret %s/%s: field %q has %d bytes, must have %d; remove the field to have it made anew", namespace, Secret, field, len(s.Data[field]), size)
 		case err == nil || apierrors.IsNotFound(err):
 			if err := Ensure(ctx, kube, namespace); err == nil {
 				continue

@@ -120,6 +120,7 @@ const (
 	Announced         Code = "Announced"
 	Moved             Code = "Moved"
 	AddressConflict   Code = "AddressConflict"
+	NotAnnounced      Code = "NotAnnounced"
 )
 
 // Reasons on agents.
@@ -237,6 +238,10 @@ var Reasons = map[Code]About{
 		Means: "A host on the LAN that is no node of the cluster uses the Service's address, so the node does not.",
 		Do:    "Find the host by its MAC address and give it another address, or exclude the address from the pool. It is tried again by itself.",
 		text:  "Address %s is used by another host on %s of node %s, with MAC %s. Give that host another address, or exclude this one from the pool.", sample: []any{sampleAddress, "eth0", "worker-1", "02:00:5e:10:00:01"}},
+	NotAnnounced: {On: "Service", Warning: true, Event: true,
+		Means: "The Service has an address, but no node can announce it.",
+		Do:    "Mend what the sentence says of the nodes, or change the pool's advertise.",
+		text:  "Nobody answers for address %s. %s Mend that, or change what the pool advertises.", sample: []any{sampleAddress, "No node can announce it: worker-1 has no such interface that is up."}},
 
 	AgentReady: {On: "Agent", Ready: true,
 		Means: "The node announces the addresses that are its own.",
