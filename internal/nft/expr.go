@@ -58,6 +58,19 @@ func payload(base expr.PayloadBase, offset, size, reg uint32) []expr.Any {
 func arpSender(reg uint32) []expr.Any { return payload(expr.PayloadBaseNetworkHeader, 14, 4, reg) }
 func arpTarget(reg uint32) []expr.Any { return payload(expr.PayloadBaseNetworkHeader, 24, 4, reg) }
 
+// arpRequest matches requests.
+func arpRequest() []expr.Any {
+	return rule(payload(expr.PayloadBaseNetworkHeader, 6, 2, regKey), one(&expr.Cmp{Op: expr.CmpOpEq, Register: regKey, Data: []byte{0, 1}}))
+}
+
+// setARPSender replaces the sender's protocol address.
+func setARPSender(addr []byte) []expr.Any {
+	return []expr.Any{
+		&expr.Immediate{Register: regKey, Data: addr},
+		&expr.Payload{OperationType: expr.PayloadWrite, SourceRegister: regKey, Base: expr.PayloadBaseNetworkHeader, Offset: 14, Len: uint32(len(addr))},
+	}
+}
+
 func destination(f lb.Family, reg uint32) []expr.Any {
 	offset := uint32(16)
 	if f == lb.IPv6 {

@@ -3,6 +3,7 @@ package nft_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,7 +151,30 @@ func TestNothingIsSaidInTheNameOfAVIPThatIsNotOwned(t *testing.T) {
 		if out, err := l.node.Try("ping", "-c", "1", "-W", "1", "-I", other[f].String(), peer); err == nil {
 			t.Errorf("from a VIP that is not owned:\n%s", out)
 		}
-		if out := l.client.Run("ip", "neigh", "show", other[f].String()); out != "" {
+		if out := l.client.Run("ip", "neigh", "show", other[f].String()); strings.Contains(out, "lladdr") {
+			t.Errorf("the client has learnt %s", out)
+		}
+	}
+}
+
+// Answers to clients may leave by another interface than the one that is
+// announced on: the node finds its neighbour there all the same, and tells it
+// nothing.
+func TestNeighboursAreFoundOnOtherInterfaces(t *testing.T) {
+	l := newLab(t)
+	table := l.open()
+	l.apply(table, owning("eth0"))
+	l.grant(table, "eth0")
+	stop := keep(t, table, "eth0")
+	defer stop()
+	for _, f := range lb.Families {
+		peer := pair("192.0.3.1", "2001:db8:2::1")[f].String()
+		l.node.Run("ip", "neigh", "flush", "dev", "eth1")
+		l.client.Run("ip", "neigh", "flush", "dev", "c1")
+		if out, err := l.node.Try("ping", "-c", "1", "-W", "5", "-I", vip[f].String(), peer); err != nil {
+			t.Errorf("from a VIP that is owned on the other interface: %v\n%s", err, out)
+		}
+		if out := l.client.Run("ip", "neigh", "show", vip[f].String(), "dev", "c1"); strings.Contains(out, "lladdr") {
 			t.Errorf("the client has learnt %s", out)
 		}
 	}

@@ -131,11 +131,15 @@ func arpInput() [][]expr.Any {
 }
 
 // arpOutput is the fence for IPv4: whatever the kernel says about a VIP has it
-// as sender address, be it a reply or a request on behalf of a connection.
+// as sender address, be it a reply or a request on behalf of a connection. Such
+// a request must not teach anybody either, but is needed: answers to clients may
+// leave by another interface than the one that is announced on. It is asked
+// without a name then, as by one who has no address yet (RFC 5227 §2.1.1).
 func arpOutput() [][]expr.Any {
 	return [][]expr.Any{
 		rule(arpSender(regAddr), notIn(arpVIPs, regAddr), accept()),
 		rule(arpSender(regAddr), oifname(), in(arpAlive, regName), in(arpOwned, regName), accept()),
+		rule(arpRequest(), setARPSender([]byte{0, 0, 0, 0}), accept()),
 		rule(counter(), drop()),
 	}
 }
