@@ -108,12 +108,12 @@ type agent struct {
 	patience   time.Time // until then peers are waited for
 
 	// What is done.
-	held     map[netip.Addr]*holding
-	had      map[netip.Addr]bool // addresses this node, or its Agent object, had before
-	state    nft.State
-	leases   map[string]bool
-	outlets  map[string]*outlet
-	nobody   map[netip.Addr]string // why no node has it, as was told
+	held    map[netip.Addr]*holding
+	had     map[netip.Addr]string // the node that had an address last, as far as known
+	state   nft.State
+	leases  map[string]bool
+	outlets map[string]*outlet
+	nobody  map[netip.Addr]string // why no node has it, as was told
 
 	// What is to be done.
 	dirty, gone                        map[netip.Addr]bool
@@ -131,7 +131,7 @@ func Run(ctx context.Context, o Options) error {
 		node: o.NodeName, config: o.Config, log: o.Log, gossipPort: o.GossipPort, refresh: o.Refresh, beat: o.Beat,
 		inbox: newInbox(), poke: make(chan struct{}, 1), sightings: make(chan sighting), probes: make(chan probeResult),
 		directory: newDirectory(), named: map[string]bool{}, claims: map[netip.Addr][]member.Claim{},
-		held: map[netip.Addr]*holding{}, had: map[netip.Addr]bool{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
+		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
 		leases: map[string]bool{}, outlets: map[string]*outlet{}, nobody: map[netip.Addr]string{},
 		dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, watchDirty: map[string]bool{}, tableChanges: map[netip.Addr]*nft.VIP{},
 		macs: map[string][]net.HardwareAddr{}, settling: map[string]time.Time{},
@@ -253,7 +253,7 @@ func (a *agent) inherit(ctx context.Context) {
 			a.held[own.Addr] = h
 		}
 		h.places = append(h.places, own.Interface)
-		a.had[own.Addr] = true
+		a.had[own.Addr] = a.node
 	}
 	for addr, v := range a.state.VIPs {
 		a.gone[addr], a.dirty[addr] = true, true
@@ -265,7 +265,7 @@ func (a *agent) inherit(ctx context.Context) {
 	if err := a.cache.Get(ctx, types.NamespacedName{Name: a.node}, &before); err == nil {
 		for _, n := range before.Status.Addresses {
 			if addr, err := lb.ParseAddr(n.Address); err == nil {
-				a.had[addr] = true
+				a.had[addr] = a.node
 			}
 		}
 	}
