@@ -56,6 +56,15 @@ func (c *Cluster) Dial(ctx context.Context, hostName, network, address string) (
 	return conn, err
 }
 
+// In calls f in the network of a host: sockets that f opens itself, not in
+// goroutines that it starts, are the host's from then on.
+func (c *Cluster) In(hostName string, f func() error) error {
+	if err := c.checkHost(hostName); err != nil {
+		return err
+	}
+	return inNetns(c.netns(hostName), f)
+}
+
 func (c *Cluster) checkHost(name string) error {
 	if err := c.open(); err != nil {
 		return err

@@ -11,9 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"go4.org/netipx"
-	"sigs.k8s.io/yaml"
 )
 
 // FairleadImage is the image of Fairlead around its static binary.
@@ -126,9 +123,6 @@ func (i *installation) applyExamples(ctx context.Context, note io.Writer) error 
 func (i *installation) awaitAnswer(ctx context.Context, note io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	if err := i.routeToNodes(ctx); err != nil {
-		return err
-	}
 	const address = "{.status.loadBalancer.ingress[0].ip}"
 	if err := i.kubectl(ctx, note, "wait", "service/web", "--for", "jsonpath="+address, "--timeout", "1m"); err != nil {
 		return errors.Join(err, i.kubectl(ctx, i.cluster.Progress, "describe", "service/web"))
@@ -150,44 +144,6 @@ func (i *installation) awaitAnswer(ctx context.Context, note io.Writer) error {
 	}
 }
 
-// routeToNodes leads the client host's packets for addresses of the pool to the
-// nodes, as a router would: nobody on the LAN answers for these addresses, for
-// Fairlead does not announce them yet.
-func (i *installation) routeToNodes(ctx context.Context) error {
-	text, err := os.ReadFile(filepath.Join(i.checkout, examples[0]))
-	if err != nil {
-		return fmt.Errorf("read the example pool: %w", err)
-	}
-	var pool struct {
-		Spec struct {
-			Addresses []string `json:"addresses"`
-		} `json:"spec"`
-	}
-	if err := yaml.Unmarshal(text, &pool); err != nil {
-		return fmt.Errorf("parse the example pool: %w", err)
-	}
-	for _, span := range pool.Spec.Addresses {
-		r, err := netipx.ParseIPRange(span)
-		if err != nil {
-			return fmt.Errorf("parse the example pool: %w", err)
-		}
-		for _, prefix := range r.Prefixes() {
-			route := []string{"ip", "route", "replace", prefix.String()}
-			for _, node := range i.cluster.nodes() {
-				via := node.addresses()[0]
-				if prefix.Addr().Is6() {
-					via = node.addresses()[1]
-				}
-				route = append(route, "nexthop", "via", via.Addr().String())
-			}
-			if _, err := i.cluster.Exec(ctx, ClientHost, route...); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 func (i *installation) tellNext() {
 	sandbox := "sandbox"
 	if i.cluster.Name != "fairlead" {
@@ -197,10 +153,15 @@ func (i *installation) tellNext() {
 The Service "web" has the address %[1]s and answers there. Try:
 
   export KUBECONFIG=%[2]s PATH=%[3]s:$PATH
-  kubectl get services,pools
+  kubectl get services,pools,agents
   kubectl describe service web
   %[4]s exec client guest get http://%[1]s
-  kubectl apply -f examples/dual-stack.yaml
+
+Pull the cable of the node that announces it, and see the address move:
+
+  %[4]s cut $(kubectl get events --field-selector reason=Announced --output jsonpath='{.items[-1:].source.host}')
+  %[4]s exec client guest get http://%[1]s
+  kubectl describe service web
 
 docs/tutorial.md goes on from here. "%[4]s down" ends it.
 `, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), sandbox)

@@ -66,20 +66,27 @@ func processesIn(netnsName string) ([]process, error) {
 	return found, nil
 }
 
-// isInit reports whether a process is the first of a pid namespace that it
-// does not share with us.
+// isInit reports whether a process is the first of a pid namespace directly
+// below ours: that of a node, and not that of a container of a pod that uses the
+// node's network.
 func isInit(pid int) bool {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	pids := nestedPIDs(strconv.Itoa(pid))
+	return len(pids) == len(nestedPIDs("self"))+1 && pids[len(pids)-1] == "1"
+}
+
+// nestedPIDs returns the pids of a process, one for each namespace it is in from
+// ours downward; none if it has ended.
+func nestedPIDs(pid string) []string {
+	status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {
-		return false
+		return nil
 	}
 	for line := range strings.Lines(string(status)) {
 		if pids, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			fields := strings.Fields(pids)
-			return len(fields) > 1 && fields[len(fields)-1] == "1"
+			return strings.Fields(pids)
 		}
 	}
-	return false
+	return nil
 }
 
 // find returns the pid of the first process that matches, or 0.

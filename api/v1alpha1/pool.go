@@ -115,11 +115,64 @@ type PoolSpec struct {
 	// +listMapKey=address
 	Reservations []Reservation `json:"reservations,omitempty"`
 
+	// Advertise says which nodes announce the pool's addresses on the LAN, and on
+	// which interfaces. Without it: any node, on the interface whose network has
+	// the address.
+	//
+	// +optional
+	Advertise Advertise `json:"advertise,omitempty"`
+
 	// Disabled true drains the pool: nothing new is handed out, what is held
 	// stays.
 	//
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Advertise says who announces the addresses of a pool, and where.
+type Advertise struct {
+	// Interfaces on which the addresses are answered for; a node that has none of
+	// them, or on which they are down, does not announce. If empty: those whose
+	// own network has the address or, if there is none, all that lead outside.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=15
+	// +listType=set
+	Interfaces []string `json:"interfaces,omitempty"`
+
+	// NodeSelectors match the labels of nodes that may announce; one has to
+	// match. If empty, all may.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	NodeSelectors []metav1.LabelSelector `json:"nodeSelectors,omitempty"`
+
+	// PreferredNodes announce rather than others, as long as they can.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	PreferredNodes []PreferredNodes `json:"preferredNodes,omitempty"`
+
+	// Failback lets a node that comes back have its addresses again. By default
+	// they stay where they are: every move breaks established connections.
+	//
+	// +optional
+	Failback bool `json:"failback,omitempty"`
+}
+
+// PreferredNodes are nodes that should announce rather than others.
+type PreferredNodes struct {
+	// Weight is added up over all entries that match a node; more is better.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Weight int32 `json:"weight"`
+
+	// Selector matches the labels of nodes.
+	Selector metav1.LabelSelector `json:"selector"`
 }
 
 // Span is a CIDR, a range or a single address.

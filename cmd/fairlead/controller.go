@@ -38,7 +38,7 @@ the pools, or says on the Service why it has none. Runs in a pod or anywhere
 else from where the API server can be reached.`,
 		Args: cobra.NoArgs,
 	}
-	pod := podNamespace()
+	pod := podNamespaceOr("")
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+")")
@@ -47,6 +47,7 @@ else from where the API server can be reached.`,
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
+	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
 	logs.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if o.Workers < 1 {
@@ -67,7 +68,7 @@ else from where the API server can be reached.`,
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
 		}
-		if o.REST, err = restConfig(kubeconfig); err != nil {
+		if o.REST, err = restConfig(kubeconfig, "controller"); err != nil {
 			return err
 		}
 		if os.Getenv("GOGC") == "" {
@@ -79,21 +80,22 @@ else from where the API server can be reached.`,
 	return c
 }
 
-func restConfig(kubeconfig string) (*rest.Config, error) {
+func restConfig(kubeconfig, daemon string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
-	c.UserAgent = "fairlead-controller/" + version
+	c.UserAgent = "fairlead-" + daemon + "/" + version
 	return c, nil
 }
 
-func podNamespace() string {
+// podNamespaceOr returns the namespace of the pod, or other outside of a pod.
+func podNamespaceOr(other string) string {
 	data, err := os.ReadFile(podNamespaceFile)
 	if err != nil {
-		return ""
+		return other
 	}
 	return strings.TrimSpace(string(data))
 }

@@ -1,6 +1,7 @@
 // Command fairlead gives Services of type LoadBalancer their addresses.
 //
 //	fairlead controller   decides which Service has which address, and says why
+//	fairlead agent        announces addresses from a node
 package main
 
 import (
@@ -37,6 +38,6 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newControllerCommand())
+	root.AddCommand(newControllerCommand(), newAgentCommand(), newAliveCommand())
 	return root
 }

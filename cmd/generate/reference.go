@@ -59,31 +59,35 @@ func (p *page) table(heads ...string) {
 }
 
 func reasonsPage(p *page) error {
-	p.title("Reasons", "internal/lb/reason.go", `Everything that Fairlead tells about a Service or a pool has one of these
+	p.title("Reasons", "internal/lb/reason.go", `Everything that Fairlead tells about a Service, a pool or an agent has one of these
 reasons. The same code is the reason of the condition (`+"`fairlead.io/Ready`"+` on a
-Service, `+"`Ready`"+` on a pool), the reason of the event, and the label of the metric.
-The list is complete.
+Service, `+"`Ready`"+` on a pool and on an agent), the reason of the event, and the label of
+the metric. What agents tell about Services is told by events alone. The list is complete.
 
     kubectl describe service NAME    # the events
     kubectl get service NAME -o yaml # the condition
-    kubectl describe pool NAME`)
+    kubectl describe pool NAME
+    kubectl describe agent NODE`)
+	condition := func(on string, ready bool) func(lb.About) bool {
+		return func(a lb.About) bool { return a.On == on && a.Ready == ready && !a.Event }
+	}
 	for _, group := range []struct {
-		on      string
-		ready   bool
 		heading string
+		has     func(lb.About) bool
 	}{
-		{"Service", true, "On Services that have what they ask for"},
-		{"Service", false, "On Services that wait"},
-		{"Pool", true, "On pools that hand out addresses"},
-		{"Pool", false, "On pools that do not"},
+		{"On Services that have what they ask for", condition("Service", true)},
+		{"On Services that wait", condition("Service", false)},
+		{"Events of agents on Services", func(a lb.About) bool { return a.Event }},
+		{"On pools that hand out addresses", condition("Pool", true)},
+		{"On pools that do not", condition("Pool", false)},
+		{"On agents that announce", condition("Agent", true)},
+		{"On agents that do not, or not everything", condition("Agent", false)},
 	} {
 		p.heading(group.heading)
 		for _, code := range slices.SortedFunc(maps.Keys(lb.Reasons), inOrder) {
-			about := lb.Reasons[code]
-			if about.On != group.on || about.Ready != group.ready {
-				continue
+			if about := lb.Reasons[code]; group.has(about) {
+				p.printf("### %s\n\n%s\n\n> %s\n\nWhat to do: %s\n\n", code, about.Means, about.Example(), about.Do)
 			}
-			p.printf("### %s\n\n%s\n\n> %s\n\nWhat to do: %s\n\n", code, about.Means, about.Example(), about.Do)
 		}
 	}
 	return nil

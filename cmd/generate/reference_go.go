@@ -23,15 +23,19 @@ func goFiles(paths ...string) ([]*ast.File, error) {
 	return parsed, nil
 }
 
-// flagsPage shows what "fairlead controller --help" prints.
+// flagsPage shows what "fairlead controller --help" and "fairlead agent --help"
+// print.
 func flagsPage(p *page) error {
-	p.title("Flags", "cmd/fairlead", "What `fairlead controller` takes. The chart passes `--config`, `--leader-elect`, both\naddresses and `--log-level`; its value `controller.extraArgs` passes any other.\n")
-	help, err := command("go", "run", "./cmd/fairlead", "controller", "--help")
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(help)) {
-		p.printf("%s", strings.TrimRight("    "+line, " \n")+"\n")
+	p.title("Flags", "cmd/fairlead", "What the two daemons take. The chart passes some of them; its values\n`controller.extraArgs` and `agent.extraArgs` pass any other.")
+	for _, daemon := range []string{"controller", "agent"} {
+		help, err := command("go", "run", "./cmd/fairlead", daemon, "--help")
+		if err != nil {
+			return err
+		}
+		p.heading("fairlead " + daemon)
+		for line := range strings.Lines(string(help)) {
+			p.printf("%s", strings.TrimRight("    "+line, " \n")+"\n")
+		}
 	}
 	return nil
 }

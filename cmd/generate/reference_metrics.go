@@ -14,14 +14,34 @@ import (
 type metric struct{ name, kind, help, labels string }
 
 func metricsPage(p *page) error {
-	p.title("Metrics", "internal/controller", "Served under `/metrics` over HTTPS to whoever has the ClusterRole\n`fairlead-metrics-reader`, which the chart installs. The metrics of controller-runtime\nand of the Go runtime are served beside them.\n")
-	paths, err := filepath.Glob("internal/controller/*.go")
+	p.title("Metrics", "internal/controller and internal/agent", "Served under `/metrics` over HTTPS to whoever has the ClusterRole\n`fairlead-metrics-reader`, which the chart installs. The metrics of the Go runtime and\nof the process are served beside them.")
+	for _, daemon := range []struct{ heading, about, sources string }{
+		{"Controller", "Those of controller-runtime are beside them.", "internal/controller/*.go"},
+		{"Agent", "Each agent tells of its own node. They are served where the chart's value\n`agent.metricsPort` says: without it, only on a loopback address of the node.", "internal/agent/*.go"},
+	} {
+		found, err := metricsIn(daemon.sources)
+		if err != nil {
+			return err
+		}
+		p.heading(daemon.heading)
+		p.printf("%s\n\n", daemon.about)
+		p.table("metric", "type", "labels", "meaning")
+		for _, m := range found {
+			p.row("`"+m.name+"`", m.kind, m.labels, m.help)
+		}
+	}
+	return nil
+}
+
+// metricsIn returns the metrics that the files of a pattern describe, by name.
+func metricsIn(pattern string) ([]metric, error) {
+	paths, err := filepath.Glob(pattern)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	parsed, err := goFiles(slices.DeleteFunc(paths, func(p string) bool { return strings.HasSuffix(p, "_test.go") })...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var found []metric
 	for _, f := range parsed {
@@ -33,14 +53,10 @@ func metricsPage(p *page) error {
 		})
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("no metric found in %d files", len(parsed))
+		return nil, fmt.Errorf("no metric found in %s", pattern)
 	}
 	slices.SortFunc(found, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
-	p.table("metric", "type", "labels", "meaning")
-	for _, m := range found {
-		p.row("`"+m.name+"`", m.kind, m.labels, m.help)
-	}
-	return nil
+	return found, nil
 }
 
 // metricOf reads prometheus.NewDesc(name, help, labels, …), whose values are

@@ -15,6 +15,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/gossipkey"
 	"fairlead.io/internal/ipam"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	// on a loopback address, and with TLS to authorised clients on others.
 	HealthAddress  string
 	MetricsAddress string
+	// Namespace of the Secret by which the nodes' agents recognise each other.
+	Namespace string
 	// LeaderNamespace is where the Lease for leader election is; empty means that
 	// this controller is alone.
 	LeaderNamespace string
@@ -44,6 +47,8 @@ const (
 	leaseDuration = 6 * time.Second
 	leaseRenew    = 4 * time.Second
 	leaseRetry    = time.Second
+
+	gossipKeyRetry = 10 * time.Second
 
 	// shutdownGrace is for writes under way when the process is told to end.
 	shutdownGrace = 3 * time.Second
@@ -82,6 +87,7 @@ func Run(ctx context.Context, o Options) error {
 		func() error { return watchPools(mgr, l) },
 		func() error { return watchNodes(mgr, l) },
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
+		func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) },
 		func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
 		func() error { return serveHealth(mgr, o) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
@@ -132,4 +138,24 @@ func newWriter(base *rest.Config) (kubernetes.Interface, error) {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	return writer, nil
+}
+
+// ensureGossipKey makes the Secret by which agents recognise each other, unless
+// it is there. That it cannot is no reason to stop: addresses are given all the
+// same, and the agents say what they wait for.
+func ensureGossipKey(client kubernetes.Interface, o Options) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			err := gossipkey.Ensure(ctx, client, o.Namespace)
+			if err == nil {
+				return nil
+			}
+			o.Log.Warn("key of the agents' gossip not made; trying again", "namespace", o.Namespace, "error", err)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(gossipKeyRetry):
+			}
+		}
+	}
 }

@@ -62,6 +62,9 @@ type Pool struct {
 	// Reserved addresses are for the named Service only.
 	Reserved map[netip.Addr]types.NamespacedName
 
+	// Advertisement says who announces the pool's addresses, and where.
+	Advertisement Advertisement
+
 	// Invalid, if set, says why the pool hands out nothing.
 	Invalid *Reason
 }

@@ -33,6 +33,7 @@ type About struct {
 	On      string // the kind the reason is seen on
 	Ready   bool   // the condition is True
 	Warning bool   // the event is a warning
+	Event   bool   // told by an event alone, never by a condition
 	Means   string // one sentence for the reference
 	Do      string // what the reader can do about it
 	text    string // format of Reason.Text
@@ -116,6 +117,18 @@ const (
 	SharingConflict   Code = "SharingConflict"
 	InvalidRequest    Code = "InvalidRequest"
 	ForeignWriter     Code = "ForeignWriter"
+	Announced         Code = "Announced"
+	Moved             Code = "Moved"
+	AddressConflict   Code = "AddressConflict"
+	NotAnnounced      Code = "NotAnnounced"
+)
+
+// Reasons on agents.
+const (
+	AgentReady    Code = "AgentReady"
+	AgentIsolated Code = "AgentIsolated"
+	AgentLeaving  Code = "AgentLeaving"
+	AgentConflict Code = "AgentConflict"
 )
 
 // Reasons on pools.
@@ -213,6 +226,39 @@ var Reasons = map[Code]About{
 		Means: "Somebody else keeps changing the Service's status; Fairlead waits longer and longer before it writes again.",
 		Do:    "Find the other controller (kubectl get service -o yaml --show-managed-fields) and give one of the two a loadBalancerClass of its own.",
 		text:  "Somebody else keeps writing this Service's status (%s instead of %s). Find the other writer with kubectl get service -o yaml --show-managed-fields, and give one of the two a loadBalancerClass of its own.", sample: []any{"198.51.100.1", "192.0.2.7"}},
+	Announced: {On: "Service", Ready: true, Event: true,
+		Means: "A node answers for the Service's address.",
+		Do:    "Nothing.",
+		text:  "Address %s is announced by node %s on %s.", sample: []any{sampleAddress, "worker-1", "eth0"}},
+	Moved: {On: "Service", Ready: true, Event: true,
+		Means: "Another node answers for the Service's address now.",
+		Do:    "Nothing; established connections through the former node are broken, new ones work.",
+		text:  "Address %s moved from %s to %s: %s.", sample: []any{sampleAddress, "worker-1", "worker-2", "node worker-1 is unreachable"}},
+	AddressConflict: {On: "Service", Warning: true, Event: true,
+		Means: "A host on the LAN that is no node of the cluster uses the Service's address, so the node does not.",
+		Do:    "Find the host by its MAC address and give it another address, or exclude the address from the pool. It is tried again by itself.",
+		text:  "Address %s is used by another host on %s of node %s, with MAC %s. Give that host another address, or exclude this one from the pool.", sample: []any{sampleAddress, "eth0", "worker-1", "02:00:5e:10:00:01"}},
+	NotAnnounced: {On: "Service", Warning: true, Event: true,
+		Means: "The Service has an address, but no node can announce it.",
+		Do:    "Mend what the sentence says of the nodes, or change the pool's advertise.",
+		text:  "Nobody answers for address %s. %s Mend that, or change what the pool advertises.", sample: []any{sampleAddress, "No node can announce it: worker-1 has no such interface that is up."}},
+
+	AgentReady: {On: "Agent", Ready: true,
+		Means: "The node announces the addresses that are its own.",
+		Do:    "Nothing.",
+		text:  "The node announces what is its own; it sees %s.", sample: []any{"2 other agents"}},
+	AgentIsolated: {On: "Agent", Warning: true,
+		Means: "The agent reaches neither another agent nor the API server, and announces nothing.",
+		Do:    "Look for what keeps the node off the network.",
+		text:  "The agent reaches neither another agent nor the API server, and announces nothing. Look for what keeps the node off the network."},
+	AgentLeaving: {On: "Agent",
+		Means: "The agent ends, and hands its addresses over.",
+		Do:    "Nothing.",
+		text:  "The agent ends, and hands its addresses over."},
+	AgentConflict: {On: "Agent", Warning: true,
+		Means: "Hosts on the LAN that are no nodes use addresses of Services.",
+		Do:    "Find the hosts by their MAC addresses.",
+		text:  "Other hosts use %s. Give them other addresses, or exclude these from the pools.", sample: []any{"192.0.2.7 (02:00:5e:10:00:01)"}},
 
 	PoolReady: {On: "Pool", Ready: true,
 		Means: "The pool hands out addresses.",

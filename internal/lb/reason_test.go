@@ -76,8 +76,11 @@ func TestReasonsAreSentences(t *testing.T) {
 				t.Errorf("%s: %s is no sentence: %q", code, what, s)
 			}
 		}
-		if about.On != "Service" && about.On != "Pool" {
+		if about.On != "Service" && about.On != "Pool" && about.On != "Agent" {
 			t.Errorf("%s is on %q", code, about.On)
+		}
+		if about.On != "Service" && about.Event {
+			t.Errorf("%s: events are on Services", code)
 		}
 		if strings.HasPrefix(string(code), "Pool") && about.On == "Pool" && !about.Ready && !about.Warning && code != PoolDisabled {
 			t.Errorf("%s is neither fine nor a warning", code)

@@ -32,6 +32,8 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"controller.logLevel=loud",
 		"controller.healthPort=70000",
 		"controller.extraArgs={workers=2}",
+		"agent.gossipPort=79470",
+		"agent.enabled=sometimes",
 		"image.repository=",
 		"classes[0].backend=announce",
 		"metrics.serviceMonitor.interval=often",
@@ -73,6 +75,7 @@ func TestEveryValueIsUsed(t *testing.T) {
 
 // notTogether are values that everything.values.yaml cannot set, and why.
 var notTogether = map[string]string{
+	"agent.enabled":   "single.values.yaml",
 	"controller.kind": "daemonset.values.yaml",
 	"crds.enabled":    "daemonset.values.yaml",
 }

@@ -11,8 +11,11 @@ var layers = [][]string{
 	{"api/..."},
 	{"internal/lb"},
 	{
-		"internal/backend/...", "internal/compat/...", "internal/config", "internal/ipam",
-		"internal/member", "internal/nft", "internal/wire",
+		"internal/backend/...", "internal/compat/...", "internal/config", "internal/elect", "internal/gossipkey",
+		"internal/ipam", "internal/link", "internal/member", "internal/nft", "internal/serve", "internal/wire",
+	},
+	{
+		"internal/member/membersim", // for tests and benchmarks
 	},
 	{"internal/agent", "internal/controller", "internal/nodes"},
 	{"cmd/fairlead"},

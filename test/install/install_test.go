@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -46,17 +47,23 @@ func startAPI(t *testing.T) (*sandbox.API, client.Client) {
 			t.Error(err)
 		}
 	})
+	return api, newClient(t, api.RESTConfig())
+}
+
+// newClient returns a client that knows our kinds.
+func newClient(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c, err := client.New(api.RESTConfig(), client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return api, c
+	return c
 }
 
 // installKinds creates the chart's CRDs and waits until they are served.
@@ -132,10 +139,10 @@ func try(t *testing.T, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// helm runs Helm on the cluster of api.
-func helm(t *testing.T, api *sandbox.API, args ...string) string {
+// helm runs Helm on the cluster of a kubeconfig.
+func helm(t *testing.T, kubeconfig string, args ...string) string {
 	t.Helper()
-	t.Setenv("KUBECONFIG", api.Kubeconfig)
+	t.Setenv("KUBECONFIG", kubeconfig)
 	t.Setenv("HELM_CACHE_HOME", t.TempDir())
 	return run(t, "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...)
 }

@@ -19,6 +19,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,7 +45,7 @@ const healthPort, metricsPort = "17981", "17943"
 func TestRelease(t *testing.T) {
 	api, c := startAPI(t)
 	before := everything(t, c)
-	helm(t, api, "install", "fairlead", "charts/fairlead", "--namespace", namespace, "--create-namespace",
+	helm(t, api.Kubeconfig, "install", "fairlead", "charts/fairlead", "--namespace", namespace, "--create-namespace",
 		"--set", "controller.healthPort="+healthPort, "--set", "controller.metricsPort="+metricsPort)
 	awaitKinds(t, c)
 
@@ -54,15 +55,13 @@ func TestRelease(t *testing.T) {
 	})
 	servesAService(t, c)
 	answersMetricsToReadersOnly(t, c)
+	agentsMayDoLittle(t, c)
 	if strings.Contains(log.String(), "forbidden") {
 		t.Errorf("the chart's rights do not suffice:\n%s", log)
 	}
 
-	helm(t, api, "uninstall", "fairlead", "--namespace", namespace, "--wait")
-	kept := []string{
-		"CustomResourceDefinition pools.fairlead.io", "CustomResourceDefinition agents.fairlead.io", // crds.keep
-		"Lease " + namespace + "/fairlead-controller",
-	}
+	helm(t, api.Kubeconfig, "uninstall", "fairlead", "--namespace", namespace, "--wait")
+	kept := []string{"CustomResourceDefinition pools.fairlead.io", "CustomResourceDefinition agents.fairlead.io"} // crds.keep
 	for _, left := range everything(t, c) {
 		if !slices.Contains(before, left) && !slices.Contains(kept, left) {
 			t.Errorf("after helm uninstall there is still %s", left)
@@ -97,7 +96,7 @@ func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *logBuffer
 	for _, arg := range pod.Containers[0].Args {
 		args = append(args, strings.ReplaceAll(arg, pod.Containers[0].VolumeMounts[0].MountPath, dir))
 	}
-	args = append(args, "--leader-elect-namespace="+namespace, // outside of a pod
+	args = append(args, "--namespace="+namespace, "--leader-elect-namespace="+namespace, // outside of a pod
 		"--kubeconfig="+kubeconfigOf(t, api, c, pod.ServiceAccountName, filepath.Join(dir, "kubeconfig")))
 
 	binary := filepath.Join(dir, "fairlead")
@@ -176,8 +175,50 @@ func servesAService(t *testing.T, c client.Client) {
 		}
 		return err
 	})
+	eventually(t, "the agents have a key", func(ctx context.Context) error {
+		var secret corev1.Secret
+		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "fairlead-gossip"}, &secret)
+		if err == nil && len(secret.Data["key"]) != 32 {
+			err = fmt.Errorf("it has %d bytes", len(secret.Data["key"]))
+		}
+		return err
+	})
 	if err := c.Delete(t.Context(), service); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// agentsMayDoLittle asks the API server what an agent may do with its account.
+// That it suffices is seen where agents run: TestClusterWithFairlead.
+func agentsMayDoLittle(t *testing.T, c client.Client) {
+	t.Helper()
+	for ask, want := range map[authorizationv1.ResourceAttributes]bool{
+		{Verb: "patch", Group: "fairlead.io", Resource: "agents", Subresource: "status"}:                                      true,
+		{Verb: "create", Resource: "events", Namespace: "default"}:                                                            true,
+		{Verb: "get", Resource: "secrets", Namespace: namespace, Name: "fairlead-gossip"}:                                     true,
+		{Verb: "get", Resource: "secrets", Namespace: namespace, Name: "another"}:                                             false,
+		{Verb: "get", Resource: "secrets", Namespace: "default", Name: "fairlead-gossip"}:                                     false,
+		{Verb: "list", Resource: "secrets", Namespace: namespace}:                                                             false,
+		{Verb: "update", Resource: "secrets", Namespace: namespace, Name: "fairlead-gossip"}:                                  false,
+		{Verb: "create", Resource: "secrets", Namespace: namespace}:                                                           false,
+		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace, Name: "fairlead-controller"}: false,
+		{Verb: "patch", Resource: "services", Namespace: "default"}:                                                           false,
+		{Verb: "patch", Resource: "services", Subresource: "status", Namespace: "default"}:                                    false,
+		{Verb: "patch", Resource: "nodes"}:                                                                                    false,
+		{Verb: "patch", Resource: "nodes", Subresource: "status"}:                                                             false,
+		{Verb: "list", Resource: "pods"}:                                                                                      false,
+		{Verb: "patch", Group: "fairlead.io", Resource: "pools"}:                                                              false,
+		{Verb: "delete", Group: "fairlead.io", Resource: "agents"}:                                                            false,
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + namespace + ":fairlead-agent", ResourceAttributes: &ask,
+		}}
+		if err := c.Create(t.Context(), review); err != nil {
+			t.Fatal(err)
+		}
+		if review.Status.Allowed != want {
+			t.Errorf("an agent may %s %s/%s %s/%s: %t, want %t", ask.Verb, ask.Resource, ask.Subresource, ask.Namespace, ask.Name, review.Status.Allowed, want)
+		}
 	}
 }
 

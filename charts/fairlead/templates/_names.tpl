@@ -17,6 +17,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- define "fairlead.agentSelector" -}}
+app.kubernetes.io/name: fairlead
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: agent
+{{- end }}
+
+{{- define "fairlead.agentLabels" -}}
+{{ include "fairlead.agentSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
 {{/* Ports: a DaemonSet's are ports of the node, where 8081 and 8443 are popular. */}}
 {{- define "fairlead.healthPort" -}}
 {{ .Values.controller.healthPort | default (ternary 17081 8081 (eq .Values.controller.kind "DaemonSet")) }}

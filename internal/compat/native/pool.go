@@ -49,6 +49,7 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 		NamespaceSelectors: wrong.selectors("namespaceSelectors", p.Spec.NamespaceSelectors),
 		ServiceSelectors:   wrong.selectors("serviceSelectors", p.Spec.ServiceSelectors),
 	}
+	out.Advertisement = wrong.advertisement(&p.Spec.Advertise)
 	if len(p.Spec.Namespaces) > 0 {
 		out.Namespaces = sets.New(p.Spec.Namespaces...)
 	}
@@ -115,6 +116,20 @@ func (w *problems) selectors(field string, in []metav1.LabelSelector) []labels.S
 			s = labels.Nothing() // a selector nobody understands must not open the pool to all
 		}
 		out = append(out, s)
+	}
+	return out
+}
+
+func (w *problems) advertisement(in *v1alpha1.Advertise) lb.Advertisement {
+	out := lb.Advertisement{
+		Interfaces:    in.Interfaces,
+		NodeSelectors: w.selectors("advertise.nodeSelectors", in.NodeSelectors),
+		Failback:      in.Failback,
+	}
+	for i := range in.PreferredNodes {
+		p := &in.PreferredNodes[i]
+		s := w.selectors(fmt.Sprintf("advertise.preferredNodes[%d]", i), []metav1.LabelSelector{p.Selector})[0]
+		out.Preferred = append(out.Preferred, lb.PreferredNodes{Weight: p.Weight, Selector: s})
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package controller
+package serve
 
 import (
 	"crypto/ecdsa"
@@ -94,7 +94,7 @@ func withTLS(l net.Listener) (net.Listener, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
-		Subject:      pkix.Name{CommonName: component},
+		Subject:      pkix.Name{CommonName: "fairlead"},
 		NotBefore:    time.Now().Add(-time.Hour),
 		NotAfter:     time.Now().AddDate(10, 0, 0),
 		KeyUsage:     x509.KeyUsageDigitalSignature,

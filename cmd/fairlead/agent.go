@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"fairlead.io/internal/agent"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/serve"
+)
+
+// defaultNamespace is where things of ours are if no pod tells: it is in every
+// cluster.
+const defaultNamespace = "kube-system"
+
+func newAgentCommand() *cobra.Command {
+	var (
+		kubeconfig, configFile        string
+		healthAddress, metricsAddress string
+		aliveFile                     string
+		logs                          logFlags
+		o                             agent.Options
+	)
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Announce addresses from this node",
+		Long: `Makes addresses of Services real on the networks of this node: answers for them
+by ARP and NDP as long as they are this node's, and takes over those of nodes
+that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.`,
+		Args: cobra.NoArgs,
+	}
+	f := c.Flags()
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
+	f.StringVar(&configFile, "config", "", "configuration file, the same as the controller's")
+	f.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node's Node object (default: $NODE_NAME)")
+	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the key of the gossip (default: the pod's, or "+defaultNamespace+")")
+	f.Uint16Var(&o.GossipPort, "gossip-port", 7947, "UDP and TCP port on which agents talk to each other; 0 switches gossip off")
+	f.StringVar(&o.ProxyHealthURL, "proxy-health-url", "http://127.0.0.1:10256/healthz", "where kube-proxy says whether it forwards; if it has once and stops, this node announces nothing; empty for none")
+	f.DurationVar(&o.Refresh, "announce-interval", 0, "how often addresses are announced again, for switches that forget; 0 is never")
+	f.StringVar(&healthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
+	f.StringVar(&metricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
+	f.StringVar(&aliveFile, "alive-file", "", "file to touch every few seconds while all is well, for \"fairlead alive\"")
+	logs.add(f)
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if o.NodeName == "" {
+			return fmt.Errorf("--node-name is needed")
+		}
+		o.Config = config.Default()
+		if configFile != "" {
+			if o.Config, err = config.Load(configFile); err != nil {
+				return err
+			}
+		}
+		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
+			return err
+		}
+		if o.REST, err = restConfig(kubeconfig, "agent"); err != nil {
+			return err
+		}
+		client, err := kubernetes.NewForConfig(o.REST)
+		if err != nil {
+			return fmt.Errorf("make client: %w", err)
+		}
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		o.Registry = registry
+		var ready atomic.Bool
+		o.Ready = func() { ready.Store(true) }
+		var beat atomic.Pointer[time.Time]
+		o.Beat = func(now time.Time) { beat.Store(&now) }
+		// Waiting to follow another agent, it is well without a heart beat.
+		well := func() bool {
+			last := beat.Load()
+			return ready.Load() && (last == nil || time.Since(*last) < heartStopped)
+		}
+		health, err := serve.Health(healthAddress, func(context.Context) bool { return well() }, o.Log)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
+		defer cancel()
+		go func() { _ = health.Start(ctx) }()
+		go serveMetrics(ctx, o.Log, func() (*serve.Server, error) { return serve.Metrics(metricsAddress, client, registry, o.Log) })
+		if aliveFile != "" {
+			go touch(ctx, aliveFile, well, o.Log)
+		}
+		o.Log.Info("starting", "version", version, "node", o.NodeName, "api server", o.REST.Host)
+		began := time.Now()
+		err = agent.Run(c.Context(), o)
+		o.Log.Info("ended", "after", time.Since(began).Round(time.Second).String())
+		return err
+	}
+	return c
+}
+
+// serveMetrics listens as soon as it can: in an upgrade the port is the
+// predecessor's until that has ended.
+func serveMetrics(ctx context.Context, log *slog.Logger, listen func() (*serve.Server, error)) {
+	for told := false; ; {
+		s, err := listen()
+		if err == nil {
+			_ = s.Start(ctx)
+			return
+		}
+		if !told {
+			log.Warn("metrics not served yet", "error", err)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/lb"
+)
+
+var born = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// serviceOf makes a Service of an age in minutes with the given addresses.
+func serviceOf(name string, age int, share string, port int32, addresses ...string) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name),
+		CreationTimestamp: metav1.NewTime(born.Add(-time.Duration(age) * time.Minute))}}
+	if share != "" {
+		s.Annotations = map[string]string{native.AnnotationShare: share}
+	}
+	s.Spec.Ports = []corev1.ServicePort{{Port: port, Protocol: corev1.ProtocolTCP}}
+	for _, a := range addresses {
+		s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: a})
+	}
+	return s
+}
+
+// sliceOf makes an EndpointSlice with a serving endpoint on each node; a node
+// with a "-" before it has one that does not serve.
+func sliceOf(service, name string, nodes ...string) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}}}
+	for _, n := range nodes {
+		serves := n[0] != '-'
+		if !serves {
+			n = n[1:]
+		}
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &n, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(serves)}})
+	}
+	return s
+}
+
+func put(d *directory, s *corev1.Service) []netip.Addr {
+	return d.setService(client.ObjectKeyFromObject(s), s)
+}
+
+func addrs(texts ...string) []netip.Addr {
+	var out []netip.Addr
+	for _, t := range texts {
+		out = append(out, netip.MustParseAddr(t))
+	}
+	return out
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(fmt.Sprint(want), fmt.Sprint(got)); diff != "" {
+		t.Errorf("%s: %s", what, diff)
+	}
+}
+
+func TestTenantsShareOnlyIfTheyAgree(t *testing.T) {
+	d := newDirectory()
+	put(d, serviceOf("young", 1, "", 22, "192.0.2.1"))
+	put(d, serviceOf("b", 2, "key", 443, "192.0.2.1"))
+	put(d, serviceOf("a", 3, "key", 80, "192.0.2.1"))
+	addr := addrs("192.0.2.1")[0]
+	same(t, "ports", d.ports(addr), []lb.Port{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}})
+	same(t, "names", d.names(addr), "[shop/a shop/b]")
+	d.setService(types.NamespacedName{Namespace: "shop", Name: "a"}, nil)
+	d.setService(types.NamespacedName{Namespace: "shop", Name: "b"}, nil)
+	same(t, "names when the others are gone", d.names(addr), "[shop/young]")
+}
+
+func TestAChangeNamesTheAddressesItConcerns(t *testing.T) {
+	d := newDirectory()
+	same(t, "new", put(d, serviceOf("web", 1, "", 80, "192.0.2.1")), addrs("192.0.2.1"))
+	moved := put(d, serviceOf("web", 1, "", 80, "192.0.2.2"))
+	slices.SortFunc(moved, netip.Addr.Compare)
+	same(t, "moved", moved, addrs("192.0.2.1", "192.0.2.2"))
+	same(t, "endpoints of another", d.setSlice(types.NamespacedName{Namespace: "shop", Name: "x"}, sliceOf("other", "x", "n1")), []netip.Addr(nil))
+	key := types.NamespacedName{Namespace: "shop", Name: "web-1"}
+	same(t, "endpoints", d.setSlice(key, sliceOf("web", "web-1", "n1")), addrs("192.0.2.2"))
+	same(t, "the same endpoints", d.setSlice(key, sliceOf("web", "web-1", "n1", "n1")), []netip.Addr(nil))
+	same(t, "endpoints gone", d.setSlice(key, nil), addrs("192.0.2.2"))
+	same(t, "gone", d.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil), addrs("192.0.2.2"))
+	d.setSlice(types.NamespacedName{Namespace: "shop", Name: "x"}, nil)
+	same(t, "nothing is left", len(d.addresses)+len(d.owner)+len(d.services)+len(d.serving), 0)
+}
+
+func TestCandidate(t *testing.T) {
+	d := newDirectory()
+	d.setPools([]lb.Pool{native.Pool(poolOf(t, `{addresses: [192.0.2.0/28], advertise: {interfaces: [eth1], failback: true, preferredNodes: [{weight: 5, selector: {}}]}}`))})
+	local := serviceOf("web", 1, "", 80, "192.0.2.1", "2001:db8::1")
+	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	put(d, local)
+	v4, v6 := addrs("192.0.2.1")[0], addrs("2001:db8::1")[0]
+	if c := d.candidate(v4); c.AnyServing || c.Sticky || len(c.Preferred) != 1 || !slices.Equal(c.Interfaces, []string{"eth1"}) {
+		t.Errorf("%+v", c)
+	}
+	d.setSlice(types.NamespacedName{Namespace: "shop", Name: "web-1"}, sliceOf("web", "web-1", "n1", "-n2"))
+	d.setSlice(types.NamespacedName{Namespace: "shop", Name: "web-2"}, sliceOf("web", "web-2", "n3"))
+	c := d.candidate(v6)
+	if !c.AnyServing || !c.NeedsLocal || !c.ServingNodes.HasAll("n1", "n3") || c.ServingNodes.Len() != 2 || !c.Sticky || len(c.Interfaces) != 0 {
+		t.Errorf("%+v", c)
+	}
+	if c.HashKey != v4 {
+		t.Errorf("both addresses of a Service must move as one, but %s is hashed for %s", c.HashKey, v6)
+	}
+}

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/api/v1alpha1"
+)
+
+// changes is what happened in the cluster since it was last asked.
+type changes struct {
+	services map[types.NamespacedName]bool
+	slices   map[types.NamespacedName]bool
+	nodes    bool
+	pools    bool
+}
+
+func newChanges() changes {
+	return changes{services: map[types.NamespacedName]bool{}, slices: map[types.NamespacedName]bool{}}
+}
+
+// inbox collects changes from the informers without ever making them wait.
+type inbox struct {
+	mu      sync.Mutex
+	pending changes
+	arrived chan struct{}
+}
+
+func newInbox() *inbox { return &inbox{pending: newChanges(), arrived: make(chan struct{}, 1)} }
+
+func (i *inbox) add(note func(*changes)) {
+	i.mu.Lock()
+	note(&i.pending)
+	i.mu.Unlock()
+	select {
+	case i.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func (i *inbox) take() changes {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	out := i.pending
+	i.pending = newChanges()
+	return out
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// newCache returns a cache of what the agent reads, stripped to that.
+func newCache(c *rest.Config) (cache.Cache, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	return cache.New(c, cache.Options{
+		Scheme:                       scheme,
+		DefaultTransform:             cache.TransformStripManagedFields(),
+		DefaultUnsafeDisableDeepCopy: ptr.To(true),
+		ByObject:                     map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Transform: slimSlice}},
+	})
+}
+
+// slimSlice keeps of each endpoint where it is and whether it serves.
+func slimSlice(in any) (any, error) {
+	if s, ok := in.(*discoveryv1.EndpointSlice); ok {
+		s.ManagedFields, s.Annotations, s.Ports = nil, nil, nil
+		for i, e := range s.Endpoints {
+			s.Endpoints[i] = discoveryv1.Endpoint{Conditions: e.Conditions, NodeName: e.NodeName}
+		}
+	}
+	return in, nil
+}
+
+// follow notes every change of the kinds the agent reads.
+func (i *inbox) follow(ctx context.Context, c cache.Cache) error {
+	for kind, note := range map[client.Object]func(*changes, client.Object){
+		&corev1.Service{}:            func(c *changes, o client.Object) { c.services[client.ObjectKeyFromObject(o)] = true },
+		&discoveryv1.EndpointSlice{}: func(c *changes, o client.Object) { c.slices[client.ObjectKeyFromObject(o)] = true },
+		&corev1.Node{}:               func(c *changes, _ client.Object) { c.nodes = true },
+		&v1alpha1.Pool{}:             func(c *changes, _ client.Object) { c.pools = true },
+		&v1alpha1.Agent{}:            func(c *changes, _ client.Object) { c.nodes = true },
+	} {
+		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			if meta.IsNoMatchError(err) {
+				return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
+			}
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		arrived := func(o any) {
+			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			if object, ok := o.(client.Object); ok {
+				i.add(func(c *changes) { note(c, object) })
+			}
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: arrived, DeleteFunc: arrived, UpdateFunc: func(_, o any) { arrived(o) },
+		}); err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"fairlead.io/internal/elect"
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/link"
+	"fairlead.io/internal/member"
+)
+
+// inward are interfaces that lead to pods or nowhere, by the names that network
+// plugins and container engines give them. A pool that names one uses it all the
+// same.
+var inward = regexp.MustCompile(`^(docker|cbr|dummy|virbr|lxcbr|veth|cali|tunl|flannel|kube-ipvs|cni|nodelocaldns|lxc|cilium|kube-bridge|vxlan)`)
+
+// usable says whether an address of family f can be on l: the link is up, leads
+// outside, and for IPv6 has a global address of its own. (Without one, an
+// address of ours would be taken for the node's own.)
+func usable(l *link.Link, f lb.Family) bool {
+	return l.Up && !l.Loopback && !l.Slave && (f == lb.IPv4 || l.Global[lb.IPv6])
+}
+
+// metaOf tells the other agents what they must know of this node. named are the
+// interfaces that some pool names.
+func metaOf(links []link.Link, named map[string]bool, eligible, leaving bool) member.Meta {
+	m := member.Meta{Eligible: eligible, Leaving: leaving}
+	for i := range links {
+		l := &links[i]
+		if inward.MatchString(l.Name) && !named[l.Name] {
+			continue
+		}
+		if len(l.MAC) > 0 && !l.Loopback && !slices.ContainsFunc(m.MACs, func(x net.HardwareAddr) bool { return slices.Equal(x, l.MAC) }) {
+			m.MACs = append(m.MACs, l.MAC)
+		}
+		if usable(l, lb.IPv4) {
+			m.Links = append(m.Links, member.Link{Name: l.Name, V4: l.Global[lb.IPv4], V6: l.Global[lb.IPv6]})
+		}
+	}
+	return m
+}
+
+// risen returns the interfaces that are up now and were not before.
+func risen(before, now []link.Link) (out []string) {
+	for i := range now {
+		was := slices.ContainsFunc(before, func(l link.Link) bool { return l.Name == now[i].Name && l.Index == now[i].Index && l.Up })
+		if now[i].Up && !was {
+			out = append(out, now[i].Name)
+		}
+	}
+	return out
+}
+
+// places returns the interfaces of this node on which a is to be: those that the
+// advertisement names; without any, those whose own network has a; and if there
+// is none, all that lead outside.
+func places(a netip.Addr, named []string, links []link.Link) []string {
+	var near, far []string
+	f := lb.FamilyOf(a)
+	for i := range links {
+		l := &links[i]
+		if !usable(l, f) {
+			continue
+		}
+		if len(named) > 0 {
+			if slices.Contains(named, l.Name) {
+				near = append(near, l.Name)
+			}
+			continue
+		}
+		if inward.MatchString(l.Name) || !l.Global[f] {
+			continue
+		}
+		far = append(far, l.Name)
+		if slices.ContainsFunc(l.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			near = append(near, l.Name)
+		}
+	}
+	if len(near) == 0 && len(named) == 0 {
+		near = far
+	}
+	slices.Sort(near)
+	return near
+}
+
+// voter returns what the election must know of a node, as far as its Node object
+// says it.
+func voter(n *corev1.Node) elect.Node {
+	out := elect.Node{Name: n.Name, Labels: n.Labels, Cordoned: n.Spec.Unschedulable || n.DeletionTimestamp != nil}
+	if v, ok := n.Labels[corev1.LabelNodeExcludeBalancers]; ok {
+		excluded, err := strconv.ParseBool(v)
+		out.Excluded = err != nil || excluded
+	}
+	for _, t := range n.Spec.Taints {
+		if strings.HasPrefix(t.Key, "ToBeDeletedByClusterAutoscaler") {
+			out.Cordoned = true
+		}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
+			out.NetworkUnavailable = true
+		}
+	}
+	return out
+}
+
+// ready says whether the API server believes that the node is.
+func ready(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// fill adds to n what its agent says.
+func fill(n *elect.Node, m member.Meta) {
+	n.Alive, n.ProxyHealthy, n.Leaving = true, m.Eligible, m.Leaving
+	n.Interfaces = map[lb.Family]sets.Set[string]{lb.IPv4: sets.New[string](), lb.IPv6: sets.New[string]()}
+	for _, l := range m.Links {
+		n.Interfaces[lb.IPv4].Insert(l.Name)
+		if l.V6 {
+			n.Interfaces[lb.IPv6].Insert(l.Name)
+		}
+	}
+}
+
+// nodeAddress returns the node's own address, at which its agent is found.
+func nodeAddress(n *corev1.Node) (netip.Addr, bool) {
+	for _, want := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
+		for _, a := range n.Status.Addresses {
+			if addr, err := lb.ParseAddr(a.Address); err == nil && a.Type == want {
+				return addr, true
+			}
+		}
+	}
+	return netip.Addr{}, false
+}

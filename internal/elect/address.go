@@ -1,0 +1,85 @@
+package elect
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"fairlead.io/internal/lb"
+)
+
+// Node is what counts about a node.
+type Node struct {
+	Name   string
+	Labels labels.Set
+
+	// Alive is what the members say. An agent without any peer that still reaches
+	// the API puts the Nodes that are Ready here instead.
+	Alive bool
+
+	// ProxyHealthy: whatever forwards to pods there says that it does.
+	ProxyHealthy bool
+
+	// Excluded by the label node.kubernetes.io/exclude-from-external-load-balancers.
+	Excluded bool
+
+	// NetworkUnavailable is the condition of that name.
+	NetworkUnavailable bool
+
+	// Cordoned and Leaving nodes get an address only if no other node can have
+	// it, and rather one that is cordoned than one whose agent is about to end.
+	Cordoned, Leaving bool
+
+	// Interfaces are the names of the interfaces that can carry an address: the
+	// link is up, and for IPv6 there is a global address on it already.
+	Interfaces map[lb.Family]sets.Set[string]
+}
+
+// Address is what counts about an address.
+type Address struct {
+	Addr netip.Addr
+
+	// HashKey is the first ingress address of the oldest Service that holds Addr,
+	// so that both families of a Service move as one. Without it Addr is hashed.
+	HashKey netip.Addr
+
+	// Interfaces on which the address is advertised; any if empty.
+	Interfaces []string
+
+	// NodeSelectors of the advertisements: one has to match. All nodes if empty.
+	NodeSelectors []labels.Selector
+
+	Preferred []Preference
+
+	// AnyServing: a Service of the address has a serving endpoint somewhere.
+	AnyServing bool
+
+	// NeedsLocal: only nodes in ServingNodes, those with a serving endpoint, can
+	// have the address (externalTrafficPolicy: Local).
+	NeedsLocal   bool
+	ServingNodes sets.Set[string]
+
+	// Sticky addresses stay where they are while that is as good as elsewhere.
+	// Others go back to the first by hash, as MetalLB's do.
+	Sticky bool
+}
+
+// Preference adds Weight to the score of the nodes that Selector matches.
+type Preference struct {
+	Weight   int
+	Selector labels.Selector
+}
+
+// Claim is what a node says about its hold on the address.
+type Claim struct {
+	Node string
+
+	// Epoch counts the times the address was taken; the higher one wins.
+	Epoch uint64
+
+	// Up: the node has the address; after a restart of all agents: had it last.
+	// A claim that is not up is that of a node that gave the address up, or that
+	// is about to take it; it only keeps epochs from being used twice.
+	Up bool
+}

@@ -1,0 +1,125 @@
+package elect
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Why says what an outcome came from.
+type Why uint8
+
+const (
+	Kept       Why = iota // the owner has it already
+	ByHash                // the owner is the first by hash of the best nodes
+	NoEndpoint            // nobody: there is nothing that serves
+	NoNode                // nobody: see Refusals
+)
+
+// Outcome says whose an address is.
+type Outcome struct {
+	Owner string // "" if nobody's
+	Why   Why
+
+	// Epoch is the one Owner claims the address with: that of its claim, unless
+	// another that is up has a higher one. 0 without an owner.
+	Epoch uint64
+
+	// Refusals has every node and what is in its way, if that is why the address
+	// is nobody's.
+	Refusals []Refusal
+}
+
+// String tells a user why, in a sentence.
+func (o Outcome) String() string {
+	switch o.Why {
+	case Kept:
+		return fmt.Sprintf("Node %s keeps it.", o.Owner)
+	case ByHash:
+		return fmt.Sprintf("Node %s is the first by hash.", o.Owner)
+	case NoEndpoint:
+		return "No node announces it, because no endpoint is serving."
+	case NoNode:
+	}
+	if len(o.Refusals) == 0 {
+		return "No node can announce it, because there is none."
+	}
+	return "No node can announce it: " + tell(o.Refusals) + "."
+}
+
+// tell lists the nodes of each obstacle, at most three of them by name.
+func tell(refusals []Refusal) string {
+	const most = 3
+	var parts []string
+	for why := range Obstacle(len(obstacles)) {
+		var names []string
+		for _, r := range refusals {
+			if r.Why == why {
+				names = append(names, r.Node)
+			}
+		}
+		switch n := len(names); {
+		case n == 1:
+			parts = append(parts, names[0]+" "+why.String())
+		case n > most:
+			parts = append(parts, fmt.Sprintf("%s and %d more: each %s", strings.Join(names[:most], ", "), n-most, why))
+		case n > 1:
+			parts = append(parts, fmt.Sprintf("%s: each %s", strings.Join(names, ", "), why))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Task is what a node has to do about an address.
+type Task uint8
+
+const (
+	Nothing Task = iota
+	Take         // claim it with Outcome.Epoch
+	Keep
+	HandOver // keep it until the owner's claim is up
+	Drop
+)
+
+// Task returns what the node self has to do, make before break.
+func (o Outcome) Task(self string, claims []Claim) Task {
+	mine, owners := find(claims, self), find(claims, o.Owner)
+	switch {
+	case o.Owner == self && mine.Up && mine.Epoch == o.Epoch:
+		return Keep
+	case o.Owner == self:
+		return Take
+	case !mine.Up:
+		return Nothing
+	case o.Owner == "" || owners.Up && owners.Epoch >= mine.Epoch:
+		return Drop
+	}
+	return HandOver
+}
+
+// find returns node's claim, or none.
+func find(claims []Claim, node string) Claim {
+	for _, c := range claims {
+		if c.Node == node && node != "" {
+			return c
+		}
+	}
+	return Claim{}
+}
+
+// epoch returns the one owner is to claim with: a claim that is up and that no
+// other such exceeds needs no new one, so that keeping an address writes
+// nothing. Claims of dead nodes count: they may come back with them.
+func epoch(owner string, claims []Claim) uint64 {
+	mine := find(claims, owner)
+	var top, up uint64
+	for _, c := range claims {
+		top = max(top, c.Epoch)
+		if c.Up {
+			up = max(up, c.Epoch)
+		}
+	}
+	if mine.Up && mine.Epoch == up {
+		return mine.Epoch
+	}
+	return top + 1
+}

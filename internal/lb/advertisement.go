@@ -1,0 +1,25 @@
+package lb
+
+import "k8s.io/apimachinery/pkg/labels"
+
+// Advertisement says which nodes may announce an address on the LAN, and on
+// which interfaces. The zero value is: any node, on the interface whose network
+// has the address.
+type Advertisement struct {
+	// Interfaces by name; empty means those whose own network has the address
+	// or, if a node has none such, all its interfaces to the outside.
+	Interfaces []string
+	// NodeSelectors, any of which must match a node; if empty, all do.
+	NodeSelectors []labels.Selector
+	// Preferred nodes come first; the weights of all that match a node add up.
+	Preferred []PreferredNodes
+	// Failback lets a node that comes back have its addresses again. Otherwise
+	// they stay where they are: every move breaks established connections.
+	Failback bool
+}
+
+// PreferredNodes are nodes that should have an address rather than others.
+type PreferredNodes struct {
+	Weight   int32
+	Selector labels.Selector
+}

@@ -1,0 +1,55 @@
+package member
+
+import (
+	"bytes"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// bridge writes memberlist's log into ours, at debug level: it reports every
+// lost packet, and what matters of that becomes a change of members. Only what
+// an operator has to mend is a warning, and that not more often than quiet.
+type bridge struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	warned map[string]time.Time
+}
+
+// quiet is how long the same warning is not repeated.
+const quiet = 10 * time.Minute
+
+var warnings = []struct{ sign, text string }{
+	{"could decrypt", "somebody speaks with another key"},
+	{"remote state is not encrypted", "somebody speaks without a key"},
+	{"ecrypt packet failed", "somebody speaks with another key, or garbage"},
+	{"onflicting address", "two nodes have the same name"},
+	{"remote node state is larger", "a member says more than fits"},
+}
+
+func (b *bridge) Write(line []byte) (int, error) {
+	text := string(bytes.TrimSpace(line))
+	for _, w := range warnings {
+		if bytes.Contains(line, []byte(w.sign)) && b.due(w.text) {
+			b.log.Warn(w.text, "memberlist", text)
+			return len(line), nil
+		}
+	}
+	b.log.Debug(text)
+	return len(line), nil
+}
+
+func (b *bridge) due(text string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if last, ok := b.warned[text]; ok && now.Sub(last) < quiet {
+		return false
+	}
+	if b.warned == nil {
+		b.warned = map[string]time.Time{}
+	}
+	b.warned[text] = now
+	return true
+}

@@ -1,0 +1,18 @@
+// Package member says who is alive, and who claims which address.
+//
+// A Group is this node's seat among the agents of all nodes. They watch each
+// other by gossip, so that a silent node is known dead in well under a second,
+// and each tells all others two things: what they must know of its node before
+// they can elect an owner (Meta), and which addresses it claims (Claim). Neither
+// needs the API server.
+//
+// The package carries claims and does not judge them: which node should own an
+// address, what an epoch is worth and when to give way are the caller's affair.
+// It knows no Kubernetes, no kernel and no frame on the wire.
+//
+// What is said travels in three ways, each for what the others cannot do: a
+// change goes to every member directly, in one packet or a few, because the hand
+// over of an address waits for it; members pass it on by gossip, for those who
+// lost the packet; and two members exchange all they know about everybody when
+// one joins and every few seconds, which repairs the rest.
+package member

@@ -1,0 +1,106 @@
+package member
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Meta is what all agents must know of a node to elect the same owners. Keep it
+// below a kilobyte (some thirty links): what does not fit into one packet is
+// split by the network, and arrives with the next full exchange at the latest.
+type Meta struct {
+	// Eligible: the node forwards (kube-proxy answers), so it may own addresses.
+	Eligible bool
+	// Leaving: the node is being drained, or its agent ends for good; whoever
+	// can should take its addresses.
+	Leaving bool
+	// Links are the interfaces that are up.
+	Links []Link
+	// MACs are all hardware addresses of the node: frames from them are no
+	// stranger's.
+	MACs []net.HardwareAddr
+}
+
+// Link is an interface that is up, with the families of which it has an address
+// of its own (of global scope).
+type Link struct {
+	Name   string
+	V4, V6 bool
+}
+
+func (m Meta) equal(o Meta) bool {
+	return m.Eligible == o.Eligible && m.Leaving == o.Leaving && slices.Equal(m.Links, o.Links) &&
+		slices.EqualFunc(m.MACs, o.MACs, func(a, b net.HardwareAddr) bool { return slices.Equal(a, b) })
+}
+
+// clone makes a copy that shares nothing, in an order that does not depend on
+// that in which a kernel listed its links.
+func (m Meta) clone() Meta {
+	m.Links = slices.Clone(m.Links)
+	slices.SortFunc(m.Links, func(a, b Link) int { return strings.Compare(a.Name, b.Name) })
+	macs := make([]net.HardwareAddr, 0, len(m.MACs))
+	for _, mac := range m.MACs {
+		macs = append(macs, slices.Clone(mac))
+	}
+	slices.SortFunc(macs, func(a, b net.HardwareAddr) int { return slices.Compare(a, b) })
+	m.MACs = macs
+	return m
+}
+
+// Link returns the link of that name, if it is up.
+func (m Meta) Link(name string) (Link, bool) {
+	for _, l := range m.Links {
+		if l.Name == name {
+			return l, true
+		}
+	}
+	return Link{}, false
+}
+
+// Member is a node whose agent is alive.
+type Member struct {
+	Name string
+	Addr netip.AddrPort
+	// Meta is zero, so not eligible, for the moment between the news that a
+	// member is there and its own first word.
+	Meta Meta
+}
+
+// Claim is what a node says about an address that it owns or is about to own.
+type Claim struct {
+	Address netip.Addr
+	Node    string
+	Epoch   uint64 // the higher one wins; what to do about equal ones is the caller's affair
+	Up      bool   // the node answers for the address now
+	// Standing is what the claim is worth; it is not part of what is said.
+	Standing Standing
+}
+
+// Standing tells the claims of those who are there from those of the past.
+type Standing uint8
+
+const (
+	// Held: the node is a member, and the process there claims the address.
+	Held Standing = iota
+	// Inherited: the process that claimed the address was followed by another one
+	// on the same node, without the node having been dead, and the new one has
+	// not said yet what it claims. Its kernel goes on answering for the length of a
+	// lease, and such claims stand for two (see inheritance). The new process itself
+	// finds them under its own name after its first exchange, and can take them up.
+	Inherited
+	// Orphaned: the node is dead or has left. It was the last owner.
+	Orphaned
+)
+
+func (s Standing) String() string {
+	switch s {
+	case Inherited:
+		return "inherited"
+	case Orphaned:
+		return "orphaned"
+	default:
+		return "held"
+	}
+}

@@ -1,0 +1,234 @@
+package nft
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrForeign says that our tables are not as we left them: somebody else has
+// changed or flushed them. Rebuild helps.
+var ErrForeign = errors.New("somebody else has changed the nftables tables of Fairlead")
+
+// Table is our two tables in the kernel. There must be only one Table in a
+// network namespace at a time, as each takes the other's writes for foreign.
+// All methods may be called at the same time.
+type Table struct {
+	log *slog.Logger
+
+	// state is the socket for everything but leases. Its lock also guards have
+	// and stale.
+	state *conn
+	have  map[netip.Addr]VIP // what is in the kernel
+	stale bool               // have is not to be relied on
+
+	// lease is the socket for leases: a large Apply must not make them late. Its
+	// lock also guards until. Who needs both locks takes that of state first.
+	lease *conn
+	until map[string]time.Time // interface → when the kernel ends its lease, at the latest known
+
+	leftover State
+	leases   []string
+
+	foreign chan struct{}
+	watcher *watcher
+	close   sync.Once
+}
+
+// Open makes our tables, or adopts those an earlier agent has left: their
+// elements are kept, and rules are replaced in one transaction, so that there is
+// no moment in which the kernel answers for too much or too little.
+func Open(log *slog.Logger) (*Table, error) {
+	return OpenIn(log, 0)
+}
+
+// OpenIn is Open in the network namespace of a file descriptor, which must stay
+// open; 0 is the calling thread's. Entering a namespace takes CAP_SYS_ADMIN.
+func OpenIn(log *slog.Logger, netns int) (*Table, error) {
+	t := &Table{log: log, until: map[string]time.Time{}, foreign: make(chan struct{}, 1)}
+	var err error
+	if t.state, err = dial(netns); err != nil {
+		return nil, err
+	}
+	if t.lease, err = dial(netns); err != nil {
+		return nil, errors.Join(err, t.state.CloseLasting())
+	}
+	if t.watcher, err = watch(t, netns); err != nil {
+		return nil, errors.Join(err, t.state.CloseLasting(), t.lease.CloseLasting())
+	}
+	if err := t.adopt(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func (t *Table) adopt() error {
+	t.state.Lock()
+	defer t.state.Unlock()
+	t.lease.Lock()
+	defer t.lease.Unlock()
+	found, err := t.state.read()
+	if err != nil {
+		return err
+	}
+	t.leftover, t.leases = found.state, slices.Sorted(maps.Keys(found.until))
+	if found.ours {
+		err := t.state.define()
+		if err != nil {
+			return t.state.abandon(err)
+		}
+		if err = t.state.commit(); err == nil {
+			t.have, t.until = maps.Clone(found.state.VIPs), found.until
+			return nil
+		}
+		t.log.Info("the nftables tables of an earlier version are replaced", "error", err)
+	}
+	// Sets or chains are of another version's kind. Elements are kept even so.
+	t.until = found.until
+	return t.rebuild(found.state, t.leases)
+}
+
+// Leftover returns what an earlier agent had left when the tables were opened,
+// and the interfaces whose leases were still alive then.
+func (t *Table) Leftover() (State, []string) {
+	return t.leftover, t.leases
+}
+
+// Apply brings the tables to s in one transaction. Only differences to what is
+// in the kernel are sent. Neither s nor what is in it is kept.
+func (t *Table) Apply(s State) error {
+	return t.apply(func() (change, error) { return diff(t.have, s) })
+}
+
+// Update is Apply for who knows what has changed: the addresses in changes are
+// brought to what is there, those with nil are removed, and all others stay as
+// they are. How many these are does not matter.
+func (t *Table) Update(changes map[netip.Addr]*VIP) error {
+	return t.apply(func() (change, error) {
+		have, want := map[netip.Addr]VIP{}, State{VIPs: map[netip.Addr]VIP{}}
+		for a, v := range changes {
+			if old, known := t.have[a]; known {
+				have[a] = old
+			}
+			if v != nil {
+				want.VIPs[a] = *v
+			}
+		}
+		return diff(have, want)
+	})
+}
+
+func (t *Table) apply(plan func() (change, error)) error {
+	t.state.Lock()
+	defer t.state.Unlock()
+	if t.stale {
+		if err := t.reread(); err != nil {
+			return err
+		}
+	}
+	c, err := plan()
+	if err != nil || len(c.add) == 0 && len(c.remove) == 0 {
+		return err
+	}
+	if err := errors.Join(t.state.removeElements(c.remove), t.state.addElements(c.add)); err != nil {
+		return t.state.abandon(err)
+	}
+	if err := t.state.commit(); err != nil {
+		t.stale = true
+		return fmt.Errorf("write %d nftables elements: %w", len(c.add)+len(c.remove), t.missing(err))
+	}
+	for a, v := range c.vips {
+		if v == nil {
+			delete(t.have, a)
+		} else {
+			t.have[a] = *v
+		}
+	}
+	return nil
+}
+
+func (t *Table) reread() error {
+	found, err := t.state.read()
+	if err != nil {
+		return err
+	}
+	if !found.complete {
+		return ErrForeign
+	}
+	t.have, t.stale = found.state.VIPs, false
+	return nil
+}
+
+// Rebuild makes everything anew in one transaction, whatever is there. Leases
+// go on for those of the named interfaces where they have not run out by our
+// clock; for the others Renew tells that they are lost, as ever.
+func (t *Table) Rebuild(s State, leases []string) error {
+	t.state.Lock()
+	defer t.state.Unlock()
+	t.lease.Lock()
+	defer t.lease.Unlock()
+	return t.rebuild(s, leases)
+}
+
+func (t *Table) rebuild(s State, leases []string) error {
+	c, err := diff(nil, s)
+	if err != nil {
+		return err
+	}
+	until := map[string]time.Time{}
+	now := time.Now()
+	for _, name := range leases {
+		if now.Before(t.until[name]) {
+			until[name] = now.Add(Lease)
+			c.add = append(c.add, leaseOf(name)...)
+		}
+	}
+	t.state.undefine()
+	if err := errors.Join(t.state.define(), t.state.addElements(c.add)); err != nil {
+		return t.state.abandon(err)
+	}
+	if err := t.state.commit(); err != nil {
+		t.stale = true
+		return fmt.Errorf("rebuild nftables tables: %w", err)
+	}
+	t.have, t.stale, t.until = map[netip.Addr]VIP{}, false, until
+	for a, v := range c.vips {
+		t.have[a] = *v
+	}
+	return nil
+}
+
+// Foreign is sent to when somebody else has changed our tables. The caller is to
+// call Rebuild.
+func (t *Table) Foreign() <-chan struct{} { return t.foreign }
+
+// Delete removes both tables, for good: the kernel then answers for all
+// addresses it has, so they must be gone first.
+func (t *Table) Delete() error {
+	t.state.Lock()
+	defer t.state.Unlock()
+	t.lease.Lock()
+	defer t.lease.Unlock()
+	t.state.undefine()
+	if err := t.state.commit(); err != nil {
+		return fmt.Errorf("delete nftables tables: %w", err)
+	}
+	t.have, t.stale = nil, true
+	clear(t.until)
+	return nil
+}
+
+// Close ends the use of the tables and leaves them as they are. Leases run out
+// unless somebody opens the tables in time.
+func (t *Table) Close() error {
+	var err error
+	t.close.Do(func() {
+		err = errors.Join(t.watcher.stop(), t.state.CloseLasting(), t.lease.CloseLasting())
+	})
+	return err
+}
