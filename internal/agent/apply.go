@@ -104,7 +104,7 @@ func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 		h.since = now
 	}
 	h.up, h.places = true, want
-	a.had[addr] = true
+	a.had[addr] = a.node
 	a.claimsDirty = true
 	return true
 }

@@ -34,36 +34,32 @@ const rivalRetry = 15 * time.Second
 const estrangement = 2 * nft.Lease
 
 // claimsOf returns what is claimed of addr: by the others as they say, by this
-// node as it is; and which node had it last, "" if none is known or another node
-// has found, or is finding out, whether a stranger uses it.
+// node as it is; and which node had it last, "" if none is known or the last
+// that claimed it has found, or is finding out, whether a stranger uses it.
 func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
-	var lastEpoch uint64
-	doubted := false
+	var own, up, down uint64 // the highest epochs
 	for _, c := range a.claims[addr] {
 		if c.Node == a.node {
-			if c.Epoch > lastEpoch {
-				lastEpoch = c.Epoch
-			}
+			own = max(own, c.Epoch)
 			continue
 		}
 		claims = append(claims, elect.Claim{Node: c.Node, Epoch: c.Epoch, Up: c.Up && c.Standing != member.Orphaned})
-		if c.Up && c.Epoch >= lastEpoch {
-			last, lastEpoch = c.Node, c.Epoch
+		switch {
+		case !c.Up:
+			down = max(down, c.Epoch)
+		case c.Epoch >= up:
+			up, a.had[addr] = c.Epoch, c.Node
 		}
-		doubted = doubted || !c.Up && c.Standing == member.Held
-	}
-	switch {
-	case doubted:
-		last = ""
-	case last == "" && a.had[addr]:
-		last = a.node
 	}
 	if h := a.held[addr]; h != nil {
 		claims = append(claims, elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up})
-	} else if lastEpoch > 0 && !slices.ContainsFunc(claims, func(c elect.Claim) bool { return c.Epoch >= lastEpoch }) {
-		claims = append(claims, elect.Claim{Node: a.node, Epoch: lastEpoch})
+	} else if own > max(up, down) { // of an earlier agent on this node
+		claims = append(claims, elect.Claim{Node: a.node, Epoch: own})
 	}
-	return claims, last
+	if down > up {
+		return claims, ""
+	}
+	return claims, a.had[addr]
 }
 
 // decide does what is to be done about one address. What changes the kernel is

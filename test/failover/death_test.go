@@ -10,7 +10,7 @@ import (
 // take them back: neither if it comes back at once, before it has missed
 // anything, nor later, when it knows that it is alone.
 func TestCableCut(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"briefly": 0, "for a while": 4 * time.Second} {
+	for name, wait := range map[string]time.Duration{"briefly": 0, "for a while": 3 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			former := w.settled()

@@ -40,10 +40,10 @@ func TestOneDirectionIsLost(t *testing.T) {
 	owner := w.settled()
 	answers := w.asker.watching(w.addrs...)
 	heal := deaf(t, owner, others(owner)[0])
-	during(t, 4*time.Second, func() error { return w.onlyAt(owner) })
+	during(t, 2*time.Second, func() error { return w.onlyAt(owner) })
 	heal()
 	deaf(t, others(owner)[0], owner)
-	during(t, 4*time.Second, func() error { return w.onlyAt(owner) })
+	during(t, 2*time.Second, func() error { return w.onlyAt(owner) })
 	if now := w.settled(); now != owner {
 		t.Errorf("%s had the addresses, now %s has", owner, now)
 	}
