@@ -7,6 +7,10 @@ BUILD := go build -ldflags '-s -w -X main.version=$(VERSION)'
 export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
 
+GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -race -shuffle=on -timeout 30m
+# Tests on real nodes run one after the other: they are about who answers in time.
+ON_NODES := /test/(failover|install|lab)$$
+
 .PHONY: help build kube image up down test bench check generate clean gcc
 
 help: ## print this
@@ -28,7 +32,8 @@ down: build ## stop that cluster and leave nothing behind
 	bin/sandbox down
 
 test: kube gcc ## run all tests, on a real API server and on real nodes
-	CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -race -shuffle=on -timeout 30m ./...
+	$(GOTEST) $$(go list ./... | grep -v -E '$(ON_NODES)')
+	$(GOTEST) -p 1 $$(go list ./... | grep -E '$(ON_NODES)')
 
 bench: kube ## measure against what the API server can do alone
 	go run ./test/bench
