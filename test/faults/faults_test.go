@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,6 +108,8 @@ type ledger struct {
 	holders map[netip.Addr]map[string]types.UID
 	has     map[string]netip.Addr
 	doubles []string
+	since   map[netip.Addr]time.Time // when an address got its second holder
+	longest time.Duration            // for which one had two
 	lost    []string
 	changes chan struct{} // one value per change of a status, as far as there is room
 	stop    func()
@@ -116,7 +119,7 @@ type ledger struct {
 // keepLedger starts watching; close ends it.
 func keepLedger(t testing.TB) *ledger {
 	t.Helper()
-	l := &ledger{holders: map[netip.Addr]map[string]types.UID{}, has: map[string]netip.Addr{},
+	l := &ledger{holders: map[netip.Addr]map[string]types.UID{}, has: map[string]netip.Addr{}, since: map[netip.Addr]time.Time{},
 		changes: make(chan struct{}, 10_000), ended: make(chan struct{})}
 	w, err := theRig.Client.Watch(context.Background(), &corev1.ServiceList{}, &client.ListOptions{})
 	if err != nil {
@@ -150,6 +153,10 @@ func (l *ledger) note(s *corev1.Service, gone bool) {
 	}
 	if before.IsValid() {
 		delete(l.holders[before], s.Name)
+		if began, ok := l.since[before]; ok && len(l.holders[before]) < 2 {
+			l.longest = max(l.longest, time.Since(began))
+			delete(l.since, before)
+		}
 		if !gone {
 			l.lost = append(l.lost, fmt.Sprintf("%s: %s → %s", s.Name, before, now))
 		}
@@ -163,6 +170,9 @@ func (l *ledger) note(s *corev1.Service, gone bool) {
 		l.has[s.Name] = now
 		if len(l.holders[now]) > 1 {
 			l.doubles = append(l.doubles, fmt.Sprintf("%s: %v", now, l.holders[now]))
+			if _, known := l.since[now]; !known {
+				l.since[now] = time.Now()
+			}
 		}
 	}
 	select {
