@@ -97,6 +97,25 @@ func TestAgentUpgraded(t *testing.T) {
 	}
 }
 
+// The successor needs nothing from the API server at the moment it follows.
+func TestAgentUpgradedWithoutAPIServer(t *testing.T) {
+	w := newWorld(t)
+	owner := w.settled()
+	old, next := running[owner], launch(t, owner)
+	next.awaitReady(t)
+	killAPIServer(t)
+	answers, connections := w.asker.watching(w.addrs...), connecting(t, w.addrs...)
+	old.terminate(t)
+	running[owner] = next
+	if now := w.settled(); now != owner {
+		t.Errorf("after an upgrade %s has the addresses, not %s", now, owner)
+	}
+	answers()
+	if failed := connections(); len(failed) > 0 {
+		t.Errorf("connections failed: %q", failed)
+	}
+}
+
 // The successor takes over also from an agent that crashes.
 func TestAgentKilledWithSuccessor(t *testing.T) {
 	w := newWorld(t)
