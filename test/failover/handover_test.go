@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,7 +90,7 @@ func TestAgentUpgraded(t *testing.T) {
 		t.Errorf("connections failed: %q", failed)
 	}
 	answers()
-	for _, x := range w.asker.answers {
+	for _, x := range w.asker.since(time.Time{}) {
 		if slices.Contains(w.addrs, x.addr) && nodeOf(x.mac) != owner {
 			t.Errorf("%s has answered for %s", nodeOf(x.mac), x.addr)
 			break
