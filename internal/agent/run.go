@@ -160,6 +160,14 @@ func Run(ctx context.Context, o Options) error {
 	if err := a.cache.Get(ctx, types.NamespacedName{Name: o.NodeName}, &self); err != nil {
 		return fmt.Errorf("read node %s: %w", o.NodeName, err)
 	}
+	// Whatever has to be asked for is asked for before an earlier agent ends, whose
+	// leases do not wait for the API server.
+	var key []byte
+	if o.GossipPort != 0 {
+		if key, err = gossipkey.Get(ctx, kube, o.Namespace, o.Log); err != nil {
+			return ignoreEnd(ctx, err)
+		}
+	}
 	a.seat, err = takeSeat(ctx, o.NodeName, func() {
 		o.Log.Info("another agent is active on this node; waiting to follow it")
 		o.Ready()
@@ -168,7 +176,7 @@ func Run(ctx context.Context, o Options) error {
 		return ignoreEnd(ctx, err)
 	}
 	defer a.seat.leave()
-	if err := a.start(ctx, o, kube, &self); err != nil {
+	if err := a.start(ctx, o, kube, &self, key); err != nil {
 		return ignoreEnd(ctx, err)
 	}
 	o.Ready()
@@ -187,7 +195,7 @@ func ignoreEnd(ctx context.Context, err error) error {
 }
 
 // start opens everything, and takes over what an earlier agent has left.
-func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface, self *corev1.Node) (err error) {
+func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface, self *corev1.Node, key []byte) (err error) {
 	if a.table, err = nft.Open(a.log); err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}
@@ -216,7 +224,7 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 		return fmt.Errorf("make client: %w", err)
 	}
 	a.running.Go(func() { a.api.watch(a.background) })
-	if err := a.join(ctx, o, kube, self); err != nil {
+	if err := a.join(ctx, o, self, key); err != nil {
 		return err
 	}
 	a.absorb(a.inbox.take())
@@ -275,7 +283,7 @@ func (a *agent) inherit(ctx context.Context) {
 }
 
 // join starts the gossip, and keeps looking for agents that it does not know.
-func (a *agent) join(ctx context.Context, o Options, kube kubernetes.Interface, self *corev1.Node) error {
+func (a *agent) join(ctx context.Context, o Options, self *corev1.Node, key []byte) (err error) {
 	a.peers = &peers{}
 	if o.GossipPort == 0 {
 		a.log.Warn("gossip is switched off: who is alive is told by the Nodes' conditions, which takes most of a minute")
@@ -284,10 +292,6 @@ func (a *agent) join(ctx context.Context, o Options, kube kubernetes.Interface, 
 	addr, ok := nodeAddress(self)
 	if !ok {
 		return fmt.Errorf("node %s has no address in its status", self.Name)
-	}
-	key, err := gossipkey.Get(ctx, kube, o.Namespace, a.log)
-	if err != nil {
-		return err
 	}
 	for {
 		a.group, err = member.Start(member.Config{Name: a.node, Bind: netip.AddrPortFrom(addr, o.GossipPort), Key: key,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,11 +90,30 @@ func TestAgentUpgraded(t *testing.T) {
 		t.Errorf("connections failed: %q", failed)
 	}
 	answers()
-	for _, x := range w.asker.answers {
+	for _, x := range w.asker.since(time.Time{}) {
 		if slices.Contains(w.addrs, x.addr) && nodeOf(x.mac) != owner {
 			t.Errorf("%s has answered for %s", nodeOf(x.mac), x.addr)
 			break
 		}
+	}
+}
+
+// The successor needs nothing from the API server at the moment it follows.
+func TestAgentUpgradedWithoutAPIServer(t *testing.T) {
+	w := newWorld(t)
+	owner := w.settled()
+	old, next := running[owner], launch(t, owner)
+	next.awaitReady(t)
+	killAPIServer(t)
+	answers, connections := w.asker.watching(w.addrs...), connecting(t, w.addrs...)
+	old.terminate(t)
+	running[owner] = next
+	if now := w.settled(); now != owner {
+		t.Errorf("after an upgrade %s has the addresses, not %s", now, owner)
+	}
+	answers()
+	if failed := connections(); len(failed) > 0 {
+		t.Errorf("connections failed: %q", failed)
 	}
 }
 
