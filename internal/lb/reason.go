@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -45,7 +46,22 @@ func (a About) Example() string { return fmt.Sprintf(a.text, a.sample...) }
 
 // With returns the reason of this code with args for the blanks in its text.
 func (c Code) With(args ...any) Reason {
-	return Reason{Code: c, Text: fmt.Sprintf(Reasons[c].text, args...)}
+	return Reason{Code: c, Text: cut(fmt.Sprintf(Reasons[c].text, args...))}
+}
+
+// textMost is how long a text may be: what somebody wrote into an annotation or
+// a pool is in it, and the API server refuses conditions that are too long.
+const textMost = 4096
+
+func cut(text string) string {
+	if len(text) <= textMost {
+		return text
+	}
+	end := textMost
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
 }
 
 // Say is With for texts whose blanks are all %s and args that are text already.
@@ -65,7 +81,7 @@ func (c Code) Say(args ...string) Reason {
 		rest = after
 	}
 	b.WriteString(rest)
-	return Reason{Code: c, Text: b.String()}
+	return Reason{Code: c, Text: cut(b.String())}
 }
 
 // Keeping adds to r that the Service keeps the addresses it has until what it

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // declaredCodes returns the constants of type Code in the source, by value.
@@ -105,6 +106,17 @@ func TestSay(t *testing.T) {
 	// A % in what is said is not read again.
 	if got := Ready.Say("%s", "%d").Text; !strings.Contains(got, "%s") || !strings.Contains(got, "%d") {
 		t.Errorf("says %q", got)
+	}
+}
+
+// Whatever a user wrote, a condition stays below what the API server takes, and
+// is text.
+func TestLongTextsAreCut(t *testing.T) {
+	long := strings.Repeat("ä€", 100_000)
+	for _, r := range []Reason{InvalidRequest.With(long), InvalidRequest.With("x" + long), OutOfPool.Say("192.0.2.7", long)} {
+		if n := len(r.Text); n > 8192 || !utf8.ValidString(r.Text) || !strings.HasSuffix(r.Text, "…") {
+			t.Errorf("%s has %d bytes and ends in %q", r.Code, n, r.Text[n-8:])
+		}
 	}
 }
 

@@ -101,6 +101,7 @@ func TestRequest(t *testing.T) {
 		{name: "both, different", service: `{metadata: {annotations: {fairlead.io/addresses: 10.0.0.2}}, spec: {loadBalancerIP: 10.0.0.1}}`,
 			invalid: "spec.loadBalancerIP asks for 10.0.0.1 and annotation fairlead.io/addresses for 10.0.0.2"},
 		{name: "not an address", service: `{metadata: {annotations: {fairlead.io/addresses: "10.0.0.1,ten"}}}`, invalid: `"ten" is not an IP address`},
+		{name: "a flood of addresses", service: `{metadata: {annotations: {fairlead.io/addresses: "` + strings.Repeat("10.0.0.1,", 30_000) + `"}}}`, invalid: "has 30001 entries"},
 		{name: "no address", service: `{metadata: {annotations: {fairlead.io/addresses: " , "}}}`, invalid: "fairlead.io/addresses is empty"},
 		{name: "unusable", service: `{spec: {loadBalancerIP: 127.0.0.1}}`, invalid: "127.0.0.1 is a loopback address"},
 		{name: "reallocate", service: `{metadata: {annotations: {fairlead.io/reallocate: "true"}}}`,
@@ -136,6 +137,27 @@ func TestPublishedPassesOverWhatIsNoAddress(t *testing.T) {
 	s := parse[corev1.Service](t, `{status: {loadBalancer: {ingress: [{hostname: a.example}, {ip: 10.0.0.1}, {ip: x}, {ip: "fd00::1"}, {ip: 10.0.0.1}]}}}`)
 	if wrong := want(Published(s), "10.0.0.1", "fd00::1"); wrong != "" {
 		t.Error(wrong)
+	}
+}
+
+func TestPublishedOfAVeryLongList(t *testing.T) {
+	s := &corev1.Service{}
+	for i := range 50_000 {
+		ip := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip.String()})
+	}
+	if n := len(Published(s)); n != publishedMost {
+		t.Errorf("%d addresses, want %d", n, publishedMost)
+	}
+}
+
+// Exclusions are found in whatever order they were written.
+func TestExclusionsOutOfOrder(t *testing.T) {
+	p := Pool(&v1alpha1.Pool{Spec: *parse[v1alpha1.PoolSpec](t, `{addresses: [10.0.0.0/24], exclude: [10.0.0.200, 10.0.0.100, 10.0.0.1, 10.0.0.0/28]}`)})
+	for _, a := range []string{"10.0.0.200", "10.0.0.100", "10.0.0.1", "10.0.0.15"} {
+		if !p.Excludes(netip.MustParseAddr(a)) {
+			t.Errorf("%s is not excluded", a)
+		}
 	}
 }
 

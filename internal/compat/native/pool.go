@@ -39,7 +39,7 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 	out := lb.Pool{
 		Key:                lb.PoolKey{Dialect: lb.Native, Name: p.Name},
 		Created:            p.CreationTimestamp.Time,
-		Excluded:           exclude,
+		Excluded:           subtract(exclude, nil),
 		Descending:         wrong.oneOf("order", string(p.Spec.Order), string(v1alpha1.Ascending), string(v1alpha1.Descending)),
 		ManualOnly:         p.Spec.AutoAssign != nil && !*p.Spec.AutoAssign,
 		Disabled:           p.Spec.Disabled,

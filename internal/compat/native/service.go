@@ -60,11 +60,19 @@ func from(s *corev1.Service) []string {
 	return out
 }
 
+// What a person or another controller writes may be of any length.
+const (
+	addressesMost = 16
+	publishedMost = 64
+)
+
 // Published returns the addresses in the Service's status. Hostnames and what
 // is no address are passed over: nobody can hold them.
+// Of a very long list, which is not ours, only the beginning counts.
 func Published(s *corev1.Service) []netip.Addr {
 	var out []netip.Addr
-	for _, in := range s.Status.LoadBalancer.Ingress {
+	all := s.Status.LoadBalancer.Ingress
+	for _, in := range all[:min(len(all), publishedMost)] {
 		if a, err := lb.ParseAddr(in.IP); err == nil && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
@@ -75,7 +83,11 @@ func Published(s *corev1.Service) []netip.Addr {
 func (w *problems) addresses(s *corev1.Service) []netip.Addr {
 	list, annotated := s.Annotations[AnnotationAddresses]
 	var out []netip.Addr
-	for _, field := range strings.Split(list, ",") {
+	if n := strings.Count(list, ",") + 1; n > addressesMost {
+		w.add("Annotation %s has %d entries; one address of each IP family is the most", AnnotationAddresses, n)
+		list = ""
+	}
+	for field := range strings.SplitSeq(list, ",") {
 		if strings.TrimSpace(field) == "" {
 			continue
 		}
