@@ -110,18 +110,21 @@ type held struct {
 }
 
 func (h held) request(namespaces map[string]map[string]string) lb.Request {
-	return request(h.service, namespaces[h.service.Namespace], h.class)
+	labels, known := namespaces[h.service.Namespace]
+	if !known || h.service.DeletionTimestamp != nil {
+		return unchanged(h.service, h.class)
+	}
+	return native.Request(h.service, labels, h.class.Pools)
 }
 
-// request of s. A Service that is being deleted keeps exactly what it has until
-// it is gone: it gets nothing new, waits for nothing, and does not move.
-func request(s *corev1.Service, namespaceLabels map[string]string, class *config.Class) lb.Request {
-	r := native.Request(s, namespaceLabels, class.Pools)
-	if s.DeletionTimestamp != nil {
-		r.Invalid = &lb.Reason{Code: lb.Ready}
-		if c := readyCondition(s); c != nil {
-			r.Invalid = &lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}
-		}
+// unchanged is the request of a Service that is being deleted, or whose namespace
+// is not known yet: it keeps exactly what it has until then, gets nothing new,
+// waits for nothing, and does not move.
+func unchanged(s *corev1.Service, class *config.Class) lb.Request {
+	r := native.Request(s, nil, class.Pools)
+	r.Invalid = &lb.Reason{Code: lb.Ready}
+	if c := readyCondition(s); c != nil {
+		r.Invalid = &lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}
 	}
 	return r
 }

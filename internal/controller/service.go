@@ -64,8 +64,12 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case class == nil:
 		return c.release(ctx, &s)
 	case s.DeletionTimestamp != nil:
-		c.ledger.settle(request(&s, c.namespaceLabels(ctx, s.Namespace), class), native.Published(&s))
+		c.ledger.settle(unchanged(&s, class), native.Published(&s))
 		return reconcile.Result{}, nil
+	}
+	labels, known := c.namespaceLabels(ctx, s.Namespace)
+	if !known {
+		return reconcile.Result{}, nil // its arrival reconciles its Services
 	}
 	m := c.memos.of(&s, time.Now())
 	if m.stale(&s) {
@@ -76,7 +80,7 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		published = nil // an edit by hand; what we know is better
 	}
 	m.settled = true
-	v := c.ledger.settle(native.Request(&s, c.namespaceLabels(ctx, s.Namespace), class.Pools), published)
+	v := c.ledger.settle(native.Request(&s, labels, class.Pools), published)
 	return c.publish(ctx, &s, m, v)
 }
 
@@ -104,8 +108,11 @@ func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, v lb
 	if patch := statusPatch(s, v, now); patch != nil {
 		hadAddress := len(s.Status.LoadBalancer.Ingress) > 0
 		written, err := c.write(ctx, s, patch)
-		if err != nil || written == nil {
-			return reconcile.Result{RequeueAfter: conflictRetry}, err
+		switch {
+		case err != nil:
+			return reconcile.Result{}, err
+		case written == nil:
+			return reconcile.Result{RequeueAfter: conflictRetry}, nil
 		}
 		m.written, m.published = written.ResourceVersion, v.Addresses
 		if len(v.Addresses) > 0 && !hadAddress {
@@ -182,21 +189,25 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 		return reconcile.Result{}, nil
 	}
 	written, err := c.write(ctx, s, patch)
-	if err != nil || written == nil {
-		return reconcile.Result{RequeueAfter: conflictRetry}, err
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case written == nil:
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	c.log.Info("service released", "service", key)
 	return reconcile.Result{}, nil
 }
 
-// namespaceLabels of a namespace; none if the cache does not have it yet, its
-// arrival reconciles its Services.
-func (c *services) namespaceLabels(ctx context.Context, name string) map[string]string {
+// namespaceLabels of a namespace; not known if the cache does not have it yet:
+// watches of different kinds are not in step, and without labels a Service would
+// get an address from a pool that is not for it.
+func (c *services) namespaceLabels(ctx context.Context, name string) (labels map[string]string, known bool) {
 	var ns corev1.Namespace
 	if err := c.cache.Get(ctx, types.NamespacedName{Name: name}, &ns); err != nil {
-		return nil
+		return nil, false
 	}
-	return ns.Labels
+	return ns.Labels, true
 }
 
 // tellContest says on both Services that they had one address.
