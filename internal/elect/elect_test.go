@@ -162,7 +162,7 @@ func TestOutcomeIsToldInASentence(t *testing.T) {
 		{Outcome{Why: NoEndpoint}, "No node announces it, because no endpoint is serving."},
 		{Outcome{Why: NoNode}, "No node can announce it, because there is none."},
 		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive}, {"b", NotSelected}, {"c", NotAlive}}},
-			"No node can announce it: b is not selected by any advertisement; a, c: each does not answer."},
+			"No node can announce it: b is not selected by any nodeSelectors; a, c: each does not answer."},
 		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive}, {"b", NotAlive}, {"c", NotAlive}, {"d", NotAlive}, {"e", NotAlive}}},
 			"No node can announce it: a, b, c and 2 more: each does not answer."},
 	} {

@@ -26,11 +26,11 @@ const (
 // obstacles are told as the end of a sentence that begins with a node.
 var obstacles = [...]string{
 	None:               "can have it",
-	NotSelected:        "is not selected by any advertisement",
+	NotSelected:        "is not selected by any nodeSelectors",
 	Excluded:           "has the label node.kubernetes.io/exclude-from-external-load-balancers",
 	NotAlive:           "does not answer",
 	NetworkUnavailable: "has the condition NetworkUnavailable",
-	NoInterface:        "has no such interface that is up",
+	NoInterface:        "has no interface for it that is up",
 	NoLocalEndpoint:    "has no serving endpoint, which externalTrafficPolicy: Local asks for",
 	ProxyUnhealthy:     "has no healthy kube-proxy",
 }

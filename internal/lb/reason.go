@@ -173,7 +173,7 @@ var Reasons = map[Code]About{
 	OutOfPool: {On: "Service", Ready: true, Warning: true,
 		Means: "The Service keeps an address that no pool it may use has any more: the pool was shrunk, deleted or refused, or its rules no longer admit the Service.",
 		Do:    `Put the address back into a pool, or move the Service with the annotation fairlead.io/reallocate: "true".`,
-		text:  `The Service keeps %s, which %s. Put it back into a pool, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, sample: []any{"192.0.2.7", "is in no pool any more"}},
+		text:  `The Service keeps %s, which %s. Put that back into a pool, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, sample: []any{"192.0.2.7", "is in no pool any more"}},
 	AddressContested: {On: "Service", Ready: true, Warning: true,
 		Means: "Two Services were found with one address; this one is older and keeps it.",
 		Do:    "Nothing; look for a second controller that serves the same class.",
@@ -257,7 +257,7 @@ var Reasons = map[Code]About{
 	NotAnnounced: {On: "Service", Warning: true, Event: true,
 		Means: "The Service has an address, but no node can announce it.",
 		Do:    "Mend what the sentence says of the nodes, or change the pool's advertise.",
-		text:  "Nobody answers for address %s. %s Mend that, or change what the pool advertises.", sample: []any{sampleAddress, "No node can announce it: worker-1 has no such interface that is up."}},
+		text:  "Nobody answers for address %s. %s Mend that, or change what the pool advertises.", sample: []any{sampleAddress, "No node can announce it: worker-1 has no interface for it that is up."}},
 
 	AgentReady: {On: "Agent", Ready: true,
 		Means: "The node announces the addresses that are its own.",
