@@ -157,9 +157,10 @@ The Service "web" has the address %[1]s and answers there. Try:
   kubectl describe service web
   %[4]s exec client guest get http://%[1]s
 
-Pull the cable of the node that announces it, and see the address move:
+Pull the cable of the node that announces it, and see the address move (every third
+connection waits for the pod on that node until Kubernetes has noticed):
 
-  %[4]s cut $(kubectl get events --field-selector reason=Announced --output jsonpath='{.items[-1:].source.host}')
+  %[4]s cut $(kubectl get events --field-selector involvedObject.name=web,source=fairlead-agent --sort-by .lastTimestamp --output jsonpath='{.items[-1:].source.host}')
   %[4]s exec client guest get http://%[1]s
   kubectl describe service web
 
