@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/patient"
 )
 
 // changes is what happened in the cluster since it was last asked.
@@ -69,12 +71,12 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // newCache returns a cache of what the agent reads, stripped to that.
-func newCache(c *rest.Config) (cache.Cache, error) {
+func newCache(c *rest.Config, log *slog.Logger) (cache.Cache, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
-	return cache.New(c, cache.Options{
+	return patient.NewCache(log)(c, cache.Options{
 		Scheme:                       scheme,
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: ptr.To(true),

@@ -146,7 +146,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	if a.cache, err = newCache(o.REST); err != nil {
+	if a.cache, err = newCache(o.REST, o.Log); err != nil {
 		return fmt.Errorf("reach the API server: %w", err)
 	}
 	if err := a.inbox.follow(ctx, a.cache); err != nil {

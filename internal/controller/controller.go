@@ -109,7 +109,7 @@ func newManager(o Options) (manager.Manager, error) {
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
 		Cache:                         cacheOptions(),
-		NewCache:                      newCache,
+		NewCache:                      newCache(o.Log),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
 		LeaderElectionID:              LeaderLease,

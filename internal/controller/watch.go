@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/patient"
 )
 
 // A failed write is tried again after retryFirst, doubling to retryMost: an API
@@ -92,9 +94,11 @@ func fillCaches(ctx context.Context, c cache.Cache) error {
 // promptCache tells at once when it is filled; the one in it looks every 100 ms.
 type promptCache struct{ cache.Cache }
 
-func newCache(c *rest.Config, o cache.Options) (cache.Cache, error) {
-	inner, err := cache.New(c, o)
-	return promptCache{inner}, err
+func newCache(log *slog.Logger) cache.NewCacheFunc {
+	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
+		inner, err := patient.NewCache(log)(c, o)
+		return promptCache{inner}, err
+	}
 }
 
 // WaitForCacheSync says whether all kinds have been listed before ctx ended.

@@ -12,7 +12,7 @@ var layers = [][]string{
 	{"internal/lb"},
 	{
 		"internal/backend/...", "internal/compat/...", "internal/config", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/link", "internal/member", "internal/nft", "internal/serve", "internal/wire",
+		"internal/ipam", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
 		"internal/member/membersim", // for tests and benchmarks

@@ -1,0 +1,65 @@
+// Package patient keeps watches waiting for an API server that is away. Without
+// it, an informer that was refused a few times tries again only after up to a
+// minute, long after the API server is back.
+package patient
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// pause between two attempts, with as much again at random: the watches of a
+// hundred nodes must not come back at the same moment.
+const pause = time.Second
+
+// NewCache makes caches whose lists and watches wait for the API server.
+func NewCache(log *slog.Logger) cache.NewCacheFunc {
+	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
+		waiting := rest.CopyConfig(c)
+		var away atomic.Bool
+		waiting.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return &transport{next: next, away: &away, log: log}
+		})
+		o.HTTPClient = nil // made anew, from the configuration above
+		return cache.New(waiting, o)
+	}
+}
+
+// transport repeats reads that got no answer at all until they get one or are no
+// longer wanted. An answer that is an error is the caller's affair.
+type transport struct {
+	next http.RoundTripper
+	away *atomic.Bool // as was last told
+	log  *slog.Logger
+}
+
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	for {
+		resp, err := t.next.RoundTrip(r)
+		if err == nil {
+			if t.away.Swap(false) {
+				t.log.Info("the API server is back")
+			}
+			return resp, nil
+		}
+		if r.Method != http.MethodGet || r.Context().Err() != nil {
+			return nil, err
+		}
+		if !t.away.Swap(true) {
+			t.log.Warn("the API server is away; going on with what is known", "error", err)
+		}
+		wait := time.NewTimer(pause + rand.N(pause))
+		select {
+		case <-r.Context().Done():
+			wait.Stop()
+			return nil, err
+		case <-wait.C:
+		}
+	}
+}
