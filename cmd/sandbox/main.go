@@ -137,7 +137,7 @@ func stateOf(h sandbox.HostStatus) string {
 }
 
 func execCommand(c *sandbox.Cluster) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "exec HOST -- COMMAND [ARGUMENT...]",
 		Short:   "run a command on a node, or on \"client\", \"control\" or \"switch\"",
 		Example: "  sandbox exec client -- ip neighbour",
@@ -151,6 +151,8 @@ func execCommand(c *sandbox.Cluster) *cobra.Command {
 			return command.Run()
 		},
 	}
+	cmd.Flags().SetInterspersed(false) // flags after HOST are the command's, also without --
+	return cmd
 }
 
 func kubeCommand() *cobra.Command {

@@ -52,7 +52,7 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 		began := time.Now()
 		n, err := i.importAll(ctx)
 		if err == nil {
-			i.log.Info("imported", "services", n, "took", time.Since(began).Round(time.Millisecond))
+			i.log.Info("imported", "services", n, "took", time.Since(began).Round(time.Millisecond).String())
 			return nil
 		}
 		i.log.Warn("import failed; nothing is allocated before it succeeds", "error", err)

@@ -103,6 +103,7 @@ func TestRequest(t *testing.T) {
 		{name: "not an address", service: `{metadata: {annotations: {fairlead.io/addresses: "10.0.0.1,ten"}}}`, invalid: `"ten" is not an IP address`},
 		{name: "a flood of addresses", service: `{metadata: {annotations: {fairlead.io/addresses: "` + strings.Repeat("10.0.0.1,", 30_000) + `"}}}`, invalid: "has 30001 entries"},
 		{name: "no address", service: `{metadata: {annotations: {fairlead.io/addresses: " , "}}}`, invalid: "fairlead.io/addresses is empty"},
+		{name: "misspelt", service: `{metadata: {annotations: {fairlead.io/address: 10.0.0.1, example.com/address: x}}}`, invalid: "Annotation fairlead.io/address is not known; there are fairlead.io/addresses, "},
 		{name: "unusable", service: `{spec: {loadBalancerIP: 127.0.0.1}}`, invalid: "127.0.0.1 is a loopback address"},
 		{name: "reallocate", service: `{metadata: {annotations: {fairlead.io/reallocate: "true"}}}`,
 			check: func(r lb.Request) string { return cmp.Diff(true, r.Reallocate) }},

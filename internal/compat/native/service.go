@@ -34,6 +34,7 @@ func Request(s *corev1.Service, namespaceLabels map[string]string, dialects []lb
 		Ports:           ports(s),
 	}
 	var wrong problems
+	wrong.unknown(s)
 	r.Addresses = wrong.addresses(s)
 	if v, ok := s.Annotations[AnnotationReallocate]; ok {
 		yes, err := strconv.ParseBool(v)
@@ -78,6 +79,21 @@ func Published(s *corev1.Service) []netip.Addr {
 		}
 	}
 	return out
+}
+
+// unknown notes annotations that look like ours and are not: a misspelt wish that
+// is passed over in silence gives the Service another address than it asks for.
+func (w *problems) unknown(s *corev1.Service) {
+	var names []string
+	for name := range s.Annotations {
+		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		w.add("Annotation %s is not known; there are %s", name, strings.Join(known, ", "))
+	}
 }
 
 func (w *problems) addresses(s *corev1.Service) []netip.Addr {
