@@ -45,8 +45,3 @@ const (
 	// Impact: none; changes made by hand are overwritten
 	AnnotationAllocatedFrom = "fairlead.io/allocated-from"
 )
-
-// prefix of all our annotations, and those that there are.
-const prefix = "fairlead.io/"
-
-var known = []string{AnnotationAddresses, AnnotationAllocatedFrom, AnnotationPool, AnnotationReallocate, AnnotationShare}

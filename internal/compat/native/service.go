@@ -81,6 +81,11 @@ func Published(s *corev1.Service) []netip.Addr {
 	return out
 }
 
+// prefix of all our annotations, and those that there are.
+const prefix = "fairlead.io/"
+
+var known = []string{AnnotationAddresses, AnnotationAllocatedFrom, AnnotationPool, AnnotationReallocate, AnnotationShare}
+
 // unknown notes annotations that look like ours and are not: a misspelt wish that
 // is passed over in silence gives the Service another address than it asks for.
 func (w *problems) unknown(s *corev1.Service) {
