@@ -134,7 +134,11 @@ func concurrently(ctx context.Context, n, atOnce int, f func(int) error) error {
 
 // poll calls f until it says that it is done.
 func poll(ctx context.Context, what string, every time.Duration, f func() (done bool, err error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: not within %s", what, patience))
+	return pollFor(ctx, patience, what, every, f)
+}
+
+func pollFor(ctx context.Context, limit time.Duration, what string, every time.Duration, f func() (done bool, err error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s: not within %s", what, limit))
 	defer cancel()
 	tick := time.NewTicker(every)
 	defer tick.Stop()

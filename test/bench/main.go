@@ -1,19 +1,23 @@
-// Command bench measures Fairlead against what the API server can do alone,
-// prints a table, and writes the same to bench.json.
+// Command bench measures Fairlead against what the API server can do alone, and
+// what clients see of its agents, prints a table, and writes the same to
+// bench.json.
 //
 //	make bench                       everything, with 1,000 Services (10,000 for the memory)
 //	go run ./test/bench -run alloc   only the groups whose name matches
 //	go run ./test/bench -n 100       with fewer Services, to try the bench itself
 //
-// Seconds say more about the machine than about Fairlead. So all targets but
-// those of memory are counts, or ratios of medians of runs that took turns on
-// the same API server. Rows without a target are there for the scale.
+// Seconds say more about the machine than about Fairlead. So the controller's
+// targets, but those of memory, are counts, or ratios of medians of runs that
+// took turns on the same API server. Those of agents are times, because what
+// clients wait for is mostly time-outs: a busy machine only makes them longer.
+// Rows without a target are there for the scale.
 //
 // Each group of rows is one file; a new one is added to the list in this file.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -31,6 +35,7 @@ type settings struct {
 	binary string // of Fairlead
 	n      int    // Services
 	rounds int    // of those who take turns
+	lan    *lan   // that groups with agents share
 }
 
 // group is a set of rows that are measured together.
@@ -45,6 +50,10 @@ var groups = []group{
 	{"latency", latency},
 	{"writes", writes},
 	{"memory", memory},
+	{"nftables", nftables},
+	{"members", members},
+	{"failover", failover},
+	{"agent", agentCost},
 }
 
 func main() {
@@ -57,11 +66,11 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	var s settings
 	flag.StringVar(&s.binary, "binary", "bin/fairlead", "Fairlead's `file`")
 	flag.IntVar(&s.n, "n", 1000, "`number` of Services; the memory is measured with ten times as many")
-	flag.IntVar(&s.rounds, "rounds", 6, "`number` of runs of each side, whose median counts")
+	flag.IntVar(&s.rounds, "rounds", 6, "`number` of runs of each side, whose median counts; what happens to nodes happens twice as often")
 	only := flag.String("run", "", "measure only the groups that match this `regexp`")
 	out := flag.String("o", "bench.json", "`file` to write the rows to")
 	bareConfig := flag.String("bare", "", "be the bare loop that Fairlead is compared with, on the cluster of this `kubeconfig`")
@@ -74,6 +83,8 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("-run: %w", err)
 	}
 	crlog.SetLogger(logr.Discard())
+	s.lan = &lan{}
+	defer func() { err = errors.Join(err, s.lan.down(ctx)) }()
 	var rows []Row
 	for _, g := range groups {
 		if !match.MatchString(g.name) {

@@ -181,7 +181,7 @@ func (p *process) reconciles(ctx context.Context) (int, error) {
 // memory returns what the process has in memory, and the most it ever had, in
 // MiB, as the kernel counts it.
 func (p *process) memory() (now, most float64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
 		return 0, 0, err
 	}

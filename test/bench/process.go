@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// process is a controller, ours or the bare loop, outside of the cluster.
+// process is a controller, ours or the bare loop, outside of the cluster, or an
+// agent on a node.
 type process struct {
 	started time.Time
 	cmd     *exec.Cmd
+	pid     int // of the program itself
 	log     *os.File
 }
 
@@ -55,17 +57,24 @@ func startBare(c *cluster, _ settings) (*process, error) {
 }
 
 func start(binary string, args ...string) (*process, error) {
-	log, err := os.CreateTemp("", "fairlead-bench-*.log")
+	cmd := exec.Command(binary, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return launch(cmd, "")
+}
+
+// launch starts a prepared command, with its log in a directory.
+func launch(cmd *exec.Cmd, dir string) (*process, error) {
+	log, err := os.CreateTemp(dir, "fairlead-bench-*.log")
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(binary, args...), log: log}
+	p := &process{cmd: cmd, log: log}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.started = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(err, log.Close(), os.Remove(log.Name()))
 	}
+	p.pid = cmd.Process.Pid
 	return p, nil
 }
 

@@ -1,0 +1,115 @@
+// Package client sees a sandbox as hosts on its LAN do while something happens
+// to the nodes: whether new connections are made, and who answers to ARP.
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"fairlead.io/sandbox"
+)
+
+const (
+	// Every is how often a connection is tried, and an address asked for.
+	Every = 20 * time.Millisecond
+	// Patience is how long a connection may take. The kernel repeats a lost packet
+	// after a second, which must not hide that it was lost.
+	Patience = 950 * time.Millisecond
+	// Greeting is what servers say to whom connects.
+	Greeting = "hello"
+)
+
+// Connections are made by the client host, again and again.
+type Connections struct {
+	cluster *sandbox.Cluster
+	began   time.Time
+	stop    context.CancelFunc
+	trying  sync.WaitGroup
+
+	mu      sync.Mutex
+	records []Record
+}
+
+// Record is what became of the connections to an address.
+type Record struct {
+	To     netip.AddrPort
+	Made   []time.Time // when those began that were made, in order
+	Failed []string    // when the others began, and what was wrong
+	Gap    time.Duration
+}
+
+// Connect begins to make new connections to each address.
+func Connect(c *sandbox.Cluster, to ...netip.AddrPort) *Connections {
+	ctx, cancel := context.WithCancel(context.Background())
+	all := &Connections{cluster: c, began: time.Now(), stop: cancel, records: make([]Record, len(to))}
+	for i, addr := range to {
+		all.records[i].To = addr
+		all.trying.Go(func() {
+			tick := time.NewTicker(Every)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				all.trying.Go(func() { all.try(&all.records[i]) })
+				select {
+				case <-ctx.Done():
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	return all
+}
+
+// Stop waits for those that are under way, and tells of each address. Gap is
+// the longest time between the beginnings of two connections that were made.
+func (c *Connections) Stop() []Record {
+	end := time.Now()
+	c.stop()
+	c.trying.Wait()
+	for i := range c.records {
+		r := &c.records[i]
+		slices.SortFunc(r.Made, time.Time.Compare)
+		r.Gap = longestGap(c.began, r.Made, end)
+	}
+	return c.records
+}
+
+func (c *Connections) try(r *Record) {
+	began := time.Now()
+	err := Greet(context.Background(), c.cluster, r.To)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		r.Failed = append(r.Failed, fmt.Sprintf("at %v: %v", began.Sub(c.began).Round(time.Millisecond), err))
+		return
+	}
+	r.Made = append(r.Made, began)
+}
+
+// Greet connects from the client host and waits for the server's greeting.
+func Greet(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	conn, err := c.Dial(ctx, sandbox.ClientHost, "tcp", to.String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	_, err = io.ReadFull(conn, make([]byte, len(Greeting)))
+	return err
+}
+
+// longestGap between two moments at which something happened.
+func longestGap(from time.Time, at []time.Time, to time.Time) (gap time.Duration) {
+	for _, t := range at {
+		gap, from = max(gap, t.Sub(from)), t
+	}
+	return max(gap, to.Sub(from))
+}
