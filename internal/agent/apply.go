@@ -60,9 +60,10 @@ func (a *agent) updateTable() {
 	}
 	switch err := a.table.Update(a.tableChanges); {
 	case errors.Is(err, nft.ErrForeign):
-		a.rebuild()
+		a.rebuild("somebody else changed our nftables tables; writing them anew")
 	case err != nil:
 		a.log.Error("nftables not changed", "error", err)
+		a.tableDirty = true
 	}
 	clear(a.tableChanges)
 }
@@ -85,15 +86,24 @@ func (a *agent) prepare(addr netip.Addr, now time.Time) {
 	a.setVIP(addr, nft.VIP{Ports: a.directory.ports(addr), Interfaces: want})
 }
 
-// raise puts addr on its interfaces. It says whether it is there now.
+// raise puts addr on its interfaces. It says whether it is there now; if not, it
+// is tried again.
 func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 	want := a.state.VIPs[addr].Interfaces
+	h.failed, h.retry = true, now.Add(failureRetry)
+	if len(want) == 0 {
+		return false
+	}
 	for _, place := range want {
+		if !a.leases[place] {
+			return false // was logged
+		}
 		if err := a.kernel.Add(place, addr); err != nil {
 			a.log.Error("address not added", "address", addr, "interface", place, "error", err)
 			return false
 		}
 	}
+	h.failed = false
 	for _, place := range h.places {
 		if !slices.Contains(want, place) {
 			a.silence(place, addr)

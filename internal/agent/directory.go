@@ -25,6 +25,7 @@ type directory struct {
 	serving   map[types.NamespacedName]map[string]sets.Set[string]
 	owner     map[types.NamespacedName]types.NamespacedName
 	addresses map[netip.Addr][]*offer // oldest first
+	nodes     sets.Set[netip.Addr]    // addresses of nodes
 }
 
 // offer is one Service that has addresses.
@@ -83,7 +84,11 @@ func (d *directory) setSlice(key types.NamespacedName, slice *discoveryv1.Endpoi
 	service := d.owner[key]
 	nodes := sets.New[string]()
 	if slice != nil {
-		service = types.NamespacedName{Namespace: key.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		now := types.NamespacedName{Namespace: key.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		if _, known := d.owner[key]; known && now != service { // it is another Service's now
+			return slices.Concat(d.setSlice(key, nil), d.setSlice(key, slice))
+		}
+		service = now
 		for _, e := range slice.Endpoints {
 			if !canServe(e.Conditions) {
 				continue
@@ -125,12 +130,27 @@ func canServe(c discoveryv1.EndpointConditions) bool {
 // setPools takes over all pools.
 func (d *directory) setPools(pools []lb.Pool) { d.pools = pools }
 
-// tenants returns the Services that live on a, the oldest first. Of Services
+// setNodes takes over the addresses of all nodes, and returns those of Services
+// that have become one, or are none any more.
+func (d *directory) setNodes(nodes sets.Set[netip.Addr]) []netip.Addr {
+	var affected []netip.Addr
+	for a := range nodes.SymmetricDifference(d.nodes) {
+		if len(d.addresses[a]) > 0 {
+			affected = append(affected, a)
+		}
+	}
+	d.nodes = nodes
+	return affected
+}
+
+// tenants returns the Services that live on a, the oldest first. The address of
+// a node is nobody's, whatever is published: serving it, and fencing it
+// elsewhere, would take the node off the network. Of Services
 // that have an address together without having agreed to share it, only the
 // oldest counts, as the controller will decide as well.
 func (d *directory) tenants(a netip.Addr) []*offer {
 	all := d.addresses[a]
-	if len(all) == 0 {
+	if len(all) == 0 || d.nodes.Has(a) {
 		return nil
 	}
 	out := all[:1:1]

@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,6 +96,33 @@ func TestAChangeNamesTheAddressesItConcerns(t *testing.T) {
 	same(t, "gone", d.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil), addrs("192.0.2.2"))
 	d.setSlice(types.NamespacedName{Namespace: "shop", Name: "x"}, nil)
 	same(t, "nothing is left", len(d.addresses)+len(d.owner)+len(d.services)+len(d.serving), 0)
+}
+
+func TestASliceThatBecomesAnotherServices(t *testing.T) {
+	d := newDirectory()
+	put(d, serviceOf("web", 1, "", 80, "192.0.2.1"))
+	put(d, serviceOf("shop", 1, "", 80, "192.0.2.2"))
+	key := types.NamespacedName{Namespace: "shop", Name: "x"}
+	d.setSlice(key, sliceOf("web", "x", "n1"))
+	same(t, "both are concerned", d.setSlice(key, sliceOf("shop", "x", "n1")), addrs("192.0.2.1", "192.0.2.2"))
+	if d.candidate(addrs("192.0.2.1")[0]).AnyServing || !d.candidate(addrs("192.0.2.2")[0]).AnyServing {
+		t.Errorf("serving: %v", d.serving)
+	}
+	d.setSlice(key, nil)
+	same(t, "nothing is left", len(d.owner)+len(d.serving), 0)
+}
+
+// Whatever a Service publishes, a node's address is not announced.
+func TestTheAddressOfANodeHasNoTenants(t *testing.T) {
+	d := newDirectory()
+	put(d, serviceOf("web", 1, "", 80, "192.0.2.1", "192.0.2.2"))
+	nodes := sets.New(addrs("192.0.2.1", "192.0.2.9")...)
+	same(t, "becomes a node's", d.setNodes(nodes), addrs("192.0.2.1"))
+	same(t, "stays a node's", d.setNodes(nodes.Clone()), []netip.Addr(nil))
+	same(t, "of the node's address", d.names(addrs("192.0.2.1")[0]), "[]")
+	same(t, "of the other", d.names(addrs("192.0.2.2")[0]), "[shop/web]")
+	same(t, "no node's any more", d.setNodes(nil), addrs("192.0.2.1"))
+	same(t, "of what was a node's", d.names(addrs("192.0.2.1")[0]), "[shop/web]")
 }
 
 func TestCandidate(t *testing.T) {

@@ -22,8 +22,18 @@ type holding struct {
 	// rival is a host on the LAN that is no node and uses the address; it is not
 	// used here until a probe finds it free.
 	rival net.HardwareAddr
-	retry time.Time
+	// told is when that was said last.
+	told time.Time
+	// failed: the kernel refused it.
+	failed bool
+	retry  time.Time // of both
 }
+
+// failureRetry is how often the kernel is asked again.
+const failureRetry = time.Second
+
+// rivalTold is how often the same stranger is told of.
+const rivalTold = 10 * time.Minute
 
 // rivalRetry is how often an address that a stranger uses is probed again.
 const rivalRetry = 15 * time.Second
@@ -105,7 +115,7 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 	case h == nil:
 		h = &holding{since: now}
 		a.held[addr] = h
-	case h.probing, h.rival != nil && now.Before(h.retry):
+	case h.probing, (h.rival != nil || h.failed) && now.Before(h.retry):
 		return
 	}
 	h.epoch = epoch
@@ -164,7 +174,8 @@ func (a *agent) heard(addr netip.Addr, mac net.HardwareAddr, place string, now t
 
 // concede leaves an address to a stranger until it is free again.
 func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, place string, now time.Time) {
-	if a.nodeOf(mac) == "" {
+	if same := slices.Equal(h.rival, mac) && now.Sub(h.told) < rivalTold; a.nodeOf(mac) == "" && !same {
+		h.told = now
 		a.metrics.conflicts.Inc()
 		a.tellConflict(addr, mac, place)
 	}

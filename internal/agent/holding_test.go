@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/lb"
@@ -60,7 +61,7 @@ func setAlive(a *agent, node string, yes bool) {
 	if yes {
 		meta := member.Meta{Eligible: true, Links: []member.Link{{Name: "eth0", V4: true, V6: true}}, MACs: a.macs[node]}
 		a.members[node] = meta
-		fill(&v, meta)
+		fill(&v, meta, nil)
 	}
 	for i := range a.voters {
 		if a.voters[i].Name == node {
@@ -215,6 +216,50 @@ func TestHeard(t *testing.T) {
 	}
 }
 
+// A stranger that stays is told of once, not with every probe.
+func TestTheSameStrangerIsToldOfOnce(t *testing.T) {
+	a := newTestAgent(t)
+	now := time.Now()
+	h := &holding{}
+	a.held[vip] = h
+	for i, c := range []struct {
+		after  time.Duration
+		mac    net.HardwareAddr
+		events int
+	}{{0, stranger, 1}, {rivalRetry, stranger, 1}, {2 * rivalRetry, net.HardwareAddr{2, 0, 0, 0, 0, 8}, 2}, {time.Hour, net.HardwareAddr{2, 0, 0, 0, 0, 8}, 3}} {
+		a.concede(vip, h, c.mac, "eth0", now.Add(c.after))
+		if n := len(a.reporter.events); n != c.events {
+			t.Errorf("%d: %d events, want %d", i, n, c.events)
+		}
+	}
+}
+
+// What the kernel did not take is not up, and tried again.
+func TestFailureIsTriedAgain(t *testing.T) {
+	a := newTestAgent(t)
+	now := time.Now()
+	h := &holding{}
+	a.held[vip] = h
+	a.state.VIPs[vip] = nft.VIP{Interfaces: []string{"eth0"}} // without a lease
+	if a.raise(vip, h, now) || h.up {
+		t.Fatal("it is up")
+	}
+	if a.take(vip, h, 1, "b", now); len(a.rising) > 0 {
+		t.Error("tried again at once")
+	}
+	h.retry = now.Add(-time.Second)
+	if a.retryRivals(); !a.dirty[vip] {
+		t.Error("not looked at again")
+	}
+	if a.take(vip, h, 1, "b", now); len(a.rising) != 1 {
+		t.Error("not tried again")
+	}
+	a.state.VIPs[vip] = nft.VIP{}
+	if a.raise(vip, h, now) || h.up {
+		t.Error("it is up on no interface")
+	}
+}
+
 // A node takes nothing on an interface on which it was just not heard.
 func TestSettle(t *testing.T) {
 	a := newTestAgent(t)
@@ -271,6 +316,9 @@ func TestDecide(t *testing.T) {
 		"cut off from all": {
 			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
 			change:  func(a *agent) { a.isolated = true }, falling: 1},
+		"it is a node's": {
+			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			change:  func(a *agent) { a.directory.setNodes(sets.New(vip)) }, falling: 1},
 		"no Service has it any more": {
 			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
 			change: func(a *agent) {

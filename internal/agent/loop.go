@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
@@ -57,7 +59,10 @@ func (a *agent) loop(ctx context.Context) {
 		case <-a.poke:
 			a.membersDirty = true
 		case <-a.table.Foreign():
-			a.rebuild()
+			a.rebuild("somebody else changed our nftables tables; writing them anew")
+		case <-a.kernel.Done():
+			a.failure = a.kernel.Err()
+			return
 		case s := <-a.sightings:
 			a.heard(s.addr, s.mac, s.place, time.Now())
 		case r := <-a.probes:
@@ -65,6 +70,9 @@ func (a *agent) loop(ctx context.Context) {
 		case <-keep.C:
 			a.keep()
 		case <-renew.C:
+			if a.tableDirty {
+				a.rebuild("trying again to write our nftables tables")
+			}
 			a.renew()
 			a.retryRivals()
 			a.resume()
@@ -72,7 +80,7 @@ func (a *agent) loop(ctx context.Context) {
 		now := time.Now()
 		a.beat(now)
 		a.step(now)
-		if !a.leaving.IsZero() && a.left(time.Now()) {
+		if a.failure != nil || !a.leaving.IsZero() && a.left(time.Now()) {
 			return
 		}
 	}
@@ -229,11 +237,11 @@ func (a *agent) refreshVIP(addr netip.Addr) {
 	}
 }
 
-// retryRivals probes again what strangers used.
+// retryRivals probes again what strangers used, and tries again what failed.
 func (a *agent) retryRivals() {
 	now := time.Now()
 	for addr, h := range a.held {
-		if h.rival != nil && !h.probing && !now.Before(h.retry) {
+		if (h.rival != nil || h.failed) && !h.probing && !now.Before(h.retry) {
 			a.dirty[addr] = true
 		}
 	}
@@ -283,14 +291,15 @@ func (a *agent) missing() (out []link.Address) {
 	return out
 }
 
-// rebuild writes our tables anew after somebody else has changed them.
-func (a *agent) rebuild() {
-	a.log.Warn("somebody else changed our nftables tables; writing them anew")
+// rebuild writes our tables anew; should that fail, it is tried again.
+func (a *agent) rebuild(why string) {
+	a.log.Warn(why)
 	var leases []string
 	for place := range a.leases {
 		leases = append(leases, place)
 	}
-	if err := a.table.Rebuild(a.state, leases); err != nil {
+	err := a.table.Rebuild(a.state, leases)
+	if a.tableDirty = err != nil; err != nil {
 		a.log.Error("nftables tables not rebuilt", "error", err)
 	}
 }
@@ -375,16 +384,29 @@ func (a *agent) look(now time.Time) {
 	}
 	byConditions := a.group == nil || alone
 	a.voters = a.voters[:0]
+	addresses := sets.New[netip.Addr]()
 	for i := range list.Items {
 		n := &list.Items[i]
+		has := nodeAddresses(n)
+		addresses.Insert(has...)
+		if n.Name == a.node && a.group != nil && len(has) > 0 && !slices.Contains(has, a.group.Addr().Addr()) {
+			// Nobody hears us at the old one. The next process begins with the new.
+			a.failure = fmt.Errorf("the node's address is no longer %s but %s", a.group.Addr().Addr(), has[0])
+		}
 		v := voter(n)
 		if m, ok := members[n.Name]; ok {
-			fill(&v, m)
+			fill(&v, m, a.named)
 		} else if byConditions && ready(n) {
-			fill(&v, meta) // nothing is known of its interfaces: as here
+			fill(&v, meta, a.named) // nothing is known of its interfaces: as here
 			v.Leaving, v.ProxyHealthy = false, true
 		}
 		a.voters = append(a.voters, v)
+	}
+	for _, addr := range a.directory.setNodes(addresses) {
+		if addresses.Has(addr) {
+			a.log.Warn("address of a Service is a node's, and not announced", "address", addr)
+		}
+		a.dirty[addr], a.gone[addr] = true, true
 	}
 	a.peers.set(a.peersOf(list.Items))
 	a.allDirty = true

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -169,7 +168,7 @@ func (a *agent) probe(addr netip.Addr) {
 			ports = append(ports, port{place, o.port})
 		}
 	}
-	members := maps.Clone(a.members)
+	members := a.members // replaced as a whole
 	ours := func(mac net.HardwareAddr) bool { return isMember(members, mac) }
 	a.running.Go(func() {
 		result := probeResult{addr: addr}

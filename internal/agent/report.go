@@ -31,6 +31,8 @@ const (
 	reportPause = time.Second
 	// reportMost keeps the object below the API server's limit of 1.5 MiB.
 	reportMost = 500
+	// reportServices is how many Services of one address the object may have.
+	reportServices = 64
 	// eventsKept bounds what waits while the API server is away.
 	eventsKept = 1000
 )
@@ -55,11 +57,12 @@ func (a *agent) report(now time.Time) {
 		if len(s.Addresses) == reportMost {
 			continue
 		}
-		n := v1alpha1.Announcement{Address: addr.String(), Interface: strings.Join(h.places, ","), Protocol: "ARP", Since: metav1.NewTime(h.since.Truncate(time.Second))}
+		n := v1alpha1.Announcement{Address: addr.String(), Interface: strings.Join(h.places, ","), Protocol: "ARP", Since: metav1.NewTime(h.since.Truncate(time.Second)), Services: []string{}}
 		if lb.FamilyOf(addr) == lb.IPv6 {
 			n.Protocol = "NDP"
 		}
-		for _, service := range a.directory.names(addr) {
+		names := a.directory.names(addr)
+		for _, service := range names[:min(len(names), reportServices)] {
 			n.Services = append(n.Services, service.String())
 		}
 		s.Addresses = append(s.Addresses, n)
@@ -207,12 +210,14 @@ func (r *reporter) event(service types.NamespacedName, uid types.UID, reason lb.
 		Count:               1,
 	}
 	r.mu.Lock()
-	if len(r.events) == eventsKept {
-		r.events = r.events[1:]
-	}
-	r.events = append(r.events, e)
+	r.keep(append(r.events, e))
 	r.mu.Unlock()
 	r.wake()
+}
+
+// keep has events wait, of too many the latest.
+func (r *reporter) keep(events []*corev1.Event) {
+	r.events = events[max(0, len(events)-eventsKept):]
 }
 
 func (r *reporter) wake() {
@@ -258,20 +263,30 @@ func (r *reporter) write(ctx context.Context) error {
 			if r.status == nil {
 				r.status = status
 			}
-			r.events = append(events, r.events...)
+			r.keep(append(events, r.events...))
 			r.mu.Unlock()
 			return err
 		}
 	}
 	for i, e := range events {
-		if _, err := r.kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsAlreadyExists(err) {
+		if _, err := r.kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil && !refused(err) {
 			r.mu.Lock()
-			r.events = append(events[i:], r.events...)
+			r.keep(append(events[i:], r.events...))
 			r.mu.Unlock()
 			return err
 		}
 	}
 	return nil
+}
+
+// refused says whether an event will not be written, however often it is tried.
+func refused(err error) bool {
+	for _, is := range []func(error) bool{apierrors.IsNotFound, apierrors.IsForbidden, apierrors.IsAlreadyExists, apierrors.IsInvalid, apierrors.IsBadRequest, apierrors.IsRequestEntityTooLargeError} {
+		if is(err) {
+			return true
+		}
+	}
+	return false
 }
 
 // writeStatus writes the Agent object's status, and makes the object if it is

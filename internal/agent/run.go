@@ -105,6 +105,7 @@ type agent struct {
 	quietUntil time.Time
 	settling   map[string]time.Time
 	postponed  bool
+	failure    error     // that the loop ends with
 	patience   time.Time // until then peers are waited for
 
 	// What is done.
@@ -119,6 +120,7 @@ type agent struct {
 	dirty, gone                        map[netip.Addr]bool
 	allDirty, linksDirty, membersDirty bool
 	claimsDirty, reportDirty           bool
+	tableDirty                         bool // what is in the kernel is not what is known
 	tableChanges                       map[netip.Addr]*nft.VIP
 	rising, falling, lowering          []netip.Addr
 	came                               map[netip.Addr]string // from which node
@@ -182,7 +184,7 @@ func Run(ctx context.Context, o Options) error {
 	o.Ready()
 	a.loop(ctx)
 	a.close()
-	return nil
+	return a.failure
 }
 
 func ignoreEnd(ctx context.Context, err error) error {

@@ -122,16 +122,29 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
-// fill adds to n what its agent says.
-func fill(n *elect.Node, m member.Meta) {
+// fill adds to n what its agent says. A link without an IPv4 address of its own
+// carries one only for a pool that names it.
+func fill(n *elect.Node, m member.Meta, named map[string]bool) {
 	n.Alive, n.ProxyHealthy, n.Leaving = true, m.Eligible, m.Leaving
 	n.Interfaces = map[lb.Family]sets.Set[string]{lb.IPv4: sets.New[string](), lb.IPv6: sets.New[string]()}
 	for _, l := range m.Links {
-		n.Interfaces[lb.IPv4].Insert(l.Name)
+		if l.V4 || named[l.Name] {
+			n.Interfaces[lb.IPv4].Insert(l.Name)
+		}
 		if l.V6 {
 			n.Interfaces[lb.IPv6].Insert(l.Name)
 		}
 	}
+}
+
+// nodeAddresses returns all addresses in the Node's status.
+func nodeAddresses(n *corev1.Node) (out []netip.Addr) {
+	for _, a := range n.Status.Addresses {
+		if addr, err := lb.ParseAddr(a.Address); err == nil {
+			out = append(out, addr)
+		}
+	}
+	return out
 }
 
 // nodeAddress returns the node's own address, at which its agent is found.

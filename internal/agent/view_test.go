@@ -10,7 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/elect"
 	"fairlead.io/internal/link"
+	"fairlead.io/internal/member"
 )
 
 func poolOf(t *testing.T, spec string) *v1alpha1.Pool {
@@ -69,6 +71,15 @@ func familyIndex(p netip.Prefix) int {
 		return 0
 	}
 	return 1
+}
+
+// A link without an IPv4 address counts only for pools that name it: no other
+// would put an address there.
+func TestFillCountsOnlyLinksThatWouldBeUsed(t *testing.T) {
+	m := member.Meta{Links: []member.Link{{Name: "eth0", V6: true}, {Name: "bare"}}}
+	var n elect.Node
+	fill(&n, m, map[string]bool{"bare": true})
+	same(t, "interfaces", n.Interfaces, "map[IPv4:map[bare:{}] IPv6:map[eth0:{}]]")
 }
 
 func TestVoter(t *testing.T) {

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"fairlead.io/internal/lb"
+)
+
+// While the API server is away, events wait, but not more and more.
+func TestEventsThatWaitAreBounded(t *testing.T) {
+	kube := fake.NewClientset()
+	r := &reporter{kube: kube, log: slog.New(slog.DiscardHandler), arrived: make(chan struct{}, 1)}
+	add := func(n int) {
+		for range n {
+			r.event(types.NamespacedName{Namespace: "shop", Name: "web"}, "u", lb.Announced.With(vip, "a", "eth0"))
+		}
+	}
+	kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		add(eventsKept / 2) // meanwhile
+		return true, nil, errors.New("the API server is away")
+	})
+	for range 3 {
+		add(eventsKept - 1)
+		if err := r.write(t.Context()); err == nil {
+			t.Fatal("written")
+		}
+		add(eventsKept / 2)
+		if n := len(r.events); n > eventsKept {
+			t.Fatalf("%d events wait, want %d at most", n, eventsKept)
+		}
+	}
+}
+
+// An event that the API server refuses does not hold up the others.
+func TestRefusedEventIsDropped(t *testing.T) {
+	kube := fake.NewClientset()
+	r := &reporter{kube: kube, log: slog.New(slog.DiscardHandler), arrived: make(chan struct{}, 1)}
+	var written []string
+	kube.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		e := action.(clienttesting.CreateAction).GetObject().(*corev1.Event)
+		if e.InvolvedObject.Name == "bad" {
+			return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, e.Name, nil)
+		}
+		written = append(written, e.InvolvedObject.Name)
+		return true, e, nil
+	})
+	for _, name := range []string{"bad", "good"} {
+		r.event(types.NamespacedName{Namespace: "shop", Name: name}, "u", lb.Announced.With(vip, "a", "eth0"))
+	}
+	if err := r.write(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "written", written, "[good]")
+}
+
+// The Agent object takes so many Services of an address and not more.
+func TestReportOfAnAddressThatManyShare(t *testing.T) {
+	a := newTestAgent(t)
+	for i := range 100 {
+		put(a.directory, serviceOf(fmt.Sprintf("s%d", i), 2, "key", int32(i+1), "192.0.2.20"))
+	}
+	for _, address := range addrs("192.0.2.20", "192.0.2.21") {
+		a.held[address] = &holding{up: true, places: []string{"eth0"}}
+	}
+	a.reportDirty = true
+	a.report(time.Now())
+	got := a.reporter.status.Addresses
+	if len(got) != 2 || len(got[0].Services) != reportServices || got[1].Services == nil {
+		t.Errorf("%+v", got)
+	}
+}
