@@ -24,6 +24,7 @@ func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop fun
 		REST:           r.API.RESTConfig(),
 		Config:         config.Default(),
 		Log:            slog.New(slog.NewTextHandler(logOf(t), nil)),
+		Namespace:      "kube-system",
 		Workers:        8,
 		HealthAddress:  "127.0.0.1:0",
 		MetricsAddress: "127.0.0.1:0",
