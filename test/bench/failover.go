@@ -27,8 +27,9 @@ type event struct {
 	strike func(context.Context, *lan, string) error
 	mend   func(context.Context, *lan, string) error
 	calm   time.Duration // before it
-	stays  bool          // on the same node, when all is over
-	rows   func(*outcomes) []Row
+	// seamless: no connection may fail; stays: the addresses may not move.
+	seamless, stays bool
+	rows            func(*outcomes) []Row
 }
 
 var events = []event{
@@ -42,13 +43,13 @@ var events = []event{
 			return errors.Join(l.cluster.Restart(ctx, owner), l.run(ctx, owner))
 		},
 		rows: (*outcomes).interruption},
-	{name: "agent killed", calm: time.Second,
+	{name: "agent killed", calm: time.Second, seamless: true,
 		strike: func(ctx context.Context, l *lan, owner string) error {
 			return l.agents[owner].end(ctx, syscall.SIGKILL)
 		},
 		mend: func(ctx context.Context, l *lan, owner string) error { return l.run(ctx, owner) },
 		rows: (*outcomes).handOver},
-	{name: "node drained", calm: time.Second,
+	{name: "node drained", calm: time.Second, seamless: true,
 		strike: func(ctx context.Context, l *lan, owner string) error {
 			return errors.Join(l.cordon(ctx, owner, true), l.agents[owner].end(ctx, syscall.SIGTERM))
 		},
@@ -56,7 +57,7 @@ var events = []event{
 			return errors.Join(l.cordon(ctx, owner, false), l.run(ctx, owner))
 		},
 		rows: (*outcomes).handOver},
-	{name: "agents of all nodes upgraded", calm: time.Second, stays: true,
+	{name: "agents of all nodes upgraded", calm: time.Second, seamless: true, stays: true,
 		strike: func(ctx context.Context, l *lan, _ string) error { return l.upgrade(ctx) },
 		rows: func(o *outcomes) []Row {
 			return append(o.handOver(), info(fmt.Sprintf("%s: addresses moved, %d times", o.name, len(o.unanswered)), float64(o.moves), "").exactly(0))
@@ -127,13 +128,17 @@ func (l *lan) happen(ctx context.Context, e event, addrs []netip.AddrPort, o *ou
 		o.made += len(r.Made)
 		o.failed += len(r.Failed)
 		o.interrupted = append(o.interrupted, milliseconds(r.Gap))
-		if e.stays && len(r.Failed) > 0 {
-			progress("  %s: %s", r.To, r.Failed[0])
+		if e.seamless {
+			for _, failed := range r.Failed {
+				progress("  %s, connection to %s failed %s", e.name, r.To, failed)
+			}
 		}
 	}
 	o.unanswered = append(o.unanswered, milliseconds(unanswered))
 	if nodes := asker.Nodes(began); len(nodes) > 1 {
-		o.moves++
+		if o.moves++; e.stays {
+			progress("  %s, moved: %v have answered", e.name, nodes)
+		}
 	}
 	if e.mend != nil {
 		err = errors.Join(err, e.mend(ctx, l, owner))
