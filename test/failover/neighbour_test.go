@@ -328,3 +328,20 @@ func greet(ctx context.Context, addr netip.Addr, port uint16) error {
 	_, err = io.ReadFull(conn, make([]byte, len("hello")))
 	return err
 }
+
+// beyondMove returns the failures that a move does not explain: a handshake that
+// is under way at the moment of the move ends at another node, which knows
+// nothing of it and resets it. With an attempt every 20 ms, that is one per
+// address at most.
+func beyondMove(failed []string) (out []string) {
+	reset := map[string]bool{}
+	for _, f := range failed {
+		_, what, _ := strings.Cut(f, ": ")
+		if strings.HasSuffix(what, "connection reset by peer") && !reset[what] {
+			reset[what] = true
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}

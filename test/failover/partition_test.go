@@ -66,7 +66,7 @@ func TestGossipIsLost(t *testing.T) {
 		t.Errorf("%s had the addresses, now %s has", next, owner)
 	}
 	answers()
-	if failed := connections(); len(failed) > 0 {
+	if failed := beyondMove(connections()); len(failed) > 0 {
 		t.Errorf("connections failed: %q", failed)
 	}
 }

@@ -64,7 +64,7 @@ func from(s *corev1.Service) []string {
 // What a person or another controller writes may be of any length.
 const (
 	addressesMost = 16
-	publishedMost = 64
+	publishedMost = 1024
 )
 
 // Published returns the addresses in the Service's status. Hostnames and what
