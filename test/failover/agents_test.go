@@ -157,7 +157,10 @@ func agentsRun(t *testing.T, on ...string) {
 func endAll() {
 	for _, p := range launched {
 		if p.alive() {
-			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			if p.pid > 0 { // else it was never found, and 0 is this process's own group
+				_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			}
+			_ = p.cmd.Process.Kill()
 			_ = p.cmd.Process.Signal(syscall.SIGCONT)
 			<-p.ended
 		}
