@@ -16,7 +16,7 @@ func kindsPage(p *page) error {
 	p.title("Kinds", "api/v1alpha1", "Our own kinds, as `kubectl explain pool.spec` tells them, too. All are of group and\nversion `fairlead.io/v1alpha1` and belong to the cluster, not to a namespace.")
 	for _, name := range []string{"pools", "agents"} {
 		// Not charts.CRDs(): this program was built before they were made anew.
-		raw, err := os.ReadFile(filepath.Join(crdDir, "fairlead.io_"+name+".yaml"))
+		raw, err := os.ReadFile(filepath.Join(crdDirs["api/v1alpha1"], "fairlead.io_"+name+".yaml"))
 		if err != nil {
 			return err
 		}

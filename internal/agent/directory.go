@@ -185,7 +185,7 @@ func (d *directory) names(a netip.Addr) []types.NamespacedName {
 func (d *directory) advertisement(a netip.Addr) lb.Advertisement {
 	for i := range d.pools {
 		if d.pools[i].Contains(a) {
-			return d.pools[i].Advertisement
+			return d.pools[i].Advertisements[0]
 		}
 	}
 	return lb.Advertisement{}

@@ -199,7 +199,7 @@ func (a *agent) absorb(c changes) {
 			a.allDirty = true
 			clear(a.named)
 			for i := range pools {
-				for _, name := range pools[i].Advertisement.Interfaces {
+				for _, name := range pools[i].Advertisements[0].Interfaces {
 					a.named[name] = true
 				}
 			}

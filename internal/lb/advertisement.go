@@ -4,11 +4,14 @@ import "k8s.io/apimachinery/pkg/labels"
 
 // Advertisement says which nodes may announce an address on the LAN, and on
 // which interfaces. The zero value is: any node, on the interface whose network
-// has the address.
+// has the address. Where several apply to an address, each adds nodes, with its
+// own interfaces for them and its own preferences among them.
 type Advertisement struct {
 	// Interfaces by name; empty means those whose own network has the address
 	// or, if a node has none such, all its interfaces to the outside.
 	Interfaces []string
+	// ServiceSelectors, any of which must match the Service; if empty, all do.
+	ServiceSelectors []labels.Selector
 	// NodeSelectors, any of which must match a node; if empty, all do.
 	NodeSelectors []labels.Selector
 	// Preferred nodes come first; the weights of all that match a node add up.

@@ -13,8 +13,12 @@ import (
 // Dialect names the vocabulary in which a pool was written.
 type Dialect string
 
-// Native is the dialect of our own kind Pool.
-const Native Dialect = "native"
+const (
+	// Native is the dialect of our own kind Pool.
+	Native Dialect = "native"
+	// MetalLB is that of MetalLB's kind IPAddressPool.
+	MetalLB Dialect = "metallb"
+)
 
 // PoolKey names a pool across all dialects.
 type PoolKey struct {
@@ -46,7 +50,15 @@ type Pool struct {
 	Exclusive    bool // an address is never shared between Services
 	MayOverlap   bool // with other pools that may overlap, too
 	SkipIPv4Ends bool // never hand out IPv4 addresses that end in .0 or .255
+	// Classic pools have the habits of MetalLB's: both addresses of a Service are
+	// from the one pool, IPv4 is published first, and a Service that may share
+	// takes the lowest address that is free or that it can share. (From others it
+	// takes one that it can share if there is any.)
+	Classic bool
 
+	// Pinned pools, which somebody has set aside for certain Services, are tried
+	// before those that are not.
+	Pinned bool
 	// Priority orders pools: lower first, 0 after all others; then by name.
 	Priority int32
 	// Quota limits how many addresses one namespace may hold; 0 is no limit.
@@ -62,8 +74,9 @@ type Pool struct {
 	// Reserved addresses are for the named Service only.
 	Reserved map[netip.Addr]types.NamespacedName
 
-	// Advertisement says who announces the pool's addresses, and where.
-	Advertisement Advertisement
+	// Advertisements say who announces the pool's addresses, and where; without
+	// any, nobody does.
+	Advertisements []Advertisement
 
 	// Invalid, if set, says why the pool hands out nothing.
 	Invalid *Reason

@@ -42,6 +42,10 @@ type Request struct {
 	Backends string
 	Ports    []Port
 
+	// Voice is the dialect in whose words the Service is told why it has nothing;
+	// one that has an address is told in those of its pool.
+	Voice Dialect
+
 	// Reallocate asks to give up an address that is out of pool.
 	Reallocate bool
 

@@ -49,7 +49,7 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 		NamespaceSelectors: wrong.selectors("namespaceSelectors", p.Spec.NamespaceSelectors),
 		ServiceSelectors:   wrong.selectors("serviceSelectors", p.Spec.ServiceSelectors),
 	}
-	out.Advertisement = wrong.advertisement(&p.Spec.Advertise)
+	out.Advertisements = []lb.Advertisement{wrong.advertisement(&p.Spec.Advertise)}
 	if len(p.Spec.Namespaces) > 0 {
 		out.Namespaces = sets.New(p.Spec.Namespaces...)
 	}

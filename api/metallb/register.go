@@ -1,0 +1,21 @@
+package metallb
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of all kinds of this package.
+var GroupVersion = schema.GroupVersion{Group: "metallb.io", Version: "v1beta1"}
+
+// AddToScheme registers the kinds of this package.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion,
+		&IPAddressPool{}, &IPAddressPoolList{},
+		&L2Advertisement{}, &L2AdvertisementList{},
+		&ServiceL2Status{}, &ServiceL2StatusList{},
+		&ConfigurationState{}, &ConfigurationStateList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

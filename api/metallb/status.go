@@ -1,0 +1,100 @@
+package metallb
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Labels of ServiceL2Status and ConfigurationState.
+const (
+	LabelNode             = "metallb.io/node"
+	LabelServiceName      = "metallb.io/service-name"
+	LabelServiceNamespace = "metallb.io/service-namespace"
+	LabelComponentType    = "metallb.io/component-type"
+	LabelNodeName         = "metallb.io/node-name"
+)
+
+// ServiceL2Status says which node announces a Service. The node's agent writes it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Allocated Node",type=string,JSONPath=`.status.node`
+// +kubebuilder:printcolumn:name="Service Name",type=string,JSONPath=`.status.serviceName`
+// +kubebuilder:printcolumn:name="Service Namespace",type=string,JSONPath=`.status.serviceNamespace`
+type ServiceL2Status struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ServiceL2StatusSpec `json:"spec,omitempty"`
+	Status L2Status            `json:"status,omitempty"`
+}
+
+// ServiceL2StatusSpec is empty.
+type ServiceL2StatusSpec struct{}
+
+// L2Status says who announces what.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
+type L2Status struct {
+	Node             string `json:"node,omitempty"`
+	ServiceName      string `json:"serviceName,omitempty"`
+	ServiceNamespace string `json:"serviceNamespace,omitempty"`
+	// Interfaces on which the Service is announced; none means all.
+	Interfaces []InterfaceInfo `json:"interfaces,omitempty"`
+}
+
+// InterfaceInfo names an interface.
+type InterfaceInfo struct {
+	Name string `json:"name,omitempty"`
+}
+
+// ServiceL2StatusList is a list of these.
+//
+// +kubebuilder:object:root=true
+type ServiceL2StatusList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ServiceL2Status `json:"items"`
+}
+
+// Result of reading the configuration.
+type Result string
+
+// Results.
+const (
+	Valid   Result = "Valid"
+	Invalid Result = "Invalid"
+	Unknown Result = "Unknown"
+)
+
+// ConfigurationState says whether a process could use all that was configured.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Result",type=string,JSONPath=`.status.result`
+// +kubebuilder:printcolumn:name="ErrorSummary",type=string,JSONPath=`.status.errorSummary`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ConfigurationState struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Status ConfigurationStateStatus `json:"status,omitempty"`
+}
+
+// ConfigurationStateStatus is what was found.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
+type ConfigurationStateStatus struct {
+	Result       Result `json:"result,omitempty"`
+	ErrorSummary string `json:"errorSummary,omitempty"`
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ConfigurationStateList is a list of these.
+//
+// +kubebuilder:object:root=true
+type ConfigurationStateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ConfigurationState `json:"items"`
+}
