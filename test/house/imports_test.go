@@ -12,7 +12,7 @@ var layers = [][]string{
 	{"internal/lb"},
 	{
 		"internal/backend/...", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
+		"internal/ipam", "internal/kinds", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
 		"internal/compat",
