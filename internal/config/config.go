@@ -52,7 +52,9 @@ type Class struct {
 	Backend Backend `json:"backend,omitempty"`
 
 	// Pools are the dialects whose pools the class may use. "native": the kind
-	// Pool.
+	// Pool; "metallb": MetalLB's kinds IPAddressPool and L2Advertisement, as far
+	// as they are installed. The first is also the one in whose words a Service
+	// that has nothing is told why.
 	Pools []lb.Dialect `json:"pools,omitempty"`
 }
 
@@ -64,7 +66,7 @@ const Announce Backend = "announce"
 
 var (
 	backends = []Backend{Announce}
-	dialects = []lb.Dialect{lb.Native}
+	dialects = []lb.Dialect{lb.Native, lb.MetalLB}
 )
 
 // DefaultClass is the class served besides "" where no file says otherwise.
@@ -153,6 +155,20 @@ func (c *Configuration) Class(name string) *Class {
 		}
 	}
 	return nil
+}
+
+// OnlyClass returns c with one class in place of all others, as MetalLB's flag
+// --lb-class asks for: that of the name, "" being Services without a class,
+// announced from pools of MetalLB's kinds and our own.
+func (c *Configuration) OnlyClass(name string) *Configuration {
+	out := *c
+	out.Classes = []Class{{Name: name, Backend: Announce, Pools: []lb.Dialect{lb.MetalLB, lb.Native}}}
+	return &out
+}
+
+// Uses says whether any class may use pools of the dialect.
+func (c *Configuration) Uses(d lb.Dialect) bool {
+	return slices.ContainsFunc(c.Classes, func(class Class) bool { return slices.Contains(class.Pools, d) })
 }
 
 func join[T ~string](all []T) string {
