@@ -94,6 +94,12 @@ func (r Reason) Keeping(addresses []netip.Addr) Reason {
 	return r
 }
 
+// And adds to r what o says, too. The code stays that of r.
+func (r Reason) And(o Reason) Reason {
+	r.Text = cut(r.Text + " " + o.Text)
+	return r
+}
+
 // ListAddrs writes addresses as they are read in a sentence.
 func ListAddrs(addresses []netip.Addr) string {
 	if len(addresses) == 1 {

@@ -15,15 +15,6 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Annotations of Services. Each is also read with the prefix of old,
-// metallb.universe.tf/; where both are present, the new one counts.
-const (
-	AnnotationAddressPool   = "metallb.io/address-pool"
-	AnnotationAddresses     = "metallb.io/loadBalancerIPs"
-	AnnotationShare         = "metallb.io/allow-shared-ip"
-	AnnotationAllocatedFrom = "metallb.io/ip-allocated-from-pool"
-)
-
 // Kinds that are read.
 const (
 	KindPool          = "IPAddressPool"
