@@ -17,6 +17,8 @@ import (
 const (
 	// component is the source of our events and the field manager of our writes.
 	component = "fairlead"
+	// metallbComponent is the source of those that are told in MetalLB's words.
+	metallbComponent = "metallb-controller"
 
 	// eventsWait is how long events are held back while addresses are being
 	// written; a cluster that is never idle gets its events all the same.
@@ -48,6 +50,7 @@ type events struct {
 // waitingEvent is an event to be: there may be thousands, and an Event is large.
 type waitingEvent struct {
 	about  corev1.ObjectReference
+	voice  lb.Dialect
 	reason lb.Reason
 	since  time.Time
 }
@@ -56,14 +59,15 @@ func newEvents(client kubernetes.Interface, log *slog.Logger, busy func() bool) 
 	return &events{client: client, log: log, busy: busy, arrived: make(chan struct{}, 1)}
 }
 
-// add queues an event that tells r about an object; it never blocks.
-func (e *events) add(about corev1.ObjectReference, r lb.Reason) {
+// add queues an event that tells r about an object, in the words of a dialect;
+// it never blocks.
+func (e *events) add(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason) {
 	e.mu.Lock()
 	if len(e.waiting) == eventsKept {
 		e.waiting = e.waiting[1:]
 	}
 	e.newest = time.Now()
-	e.waiting = append(e.waiting, waitingEvent{about, r, e.newest})
+	e.waiting = append(e.waiting, waitingEvent{about, voice, r, e.newest})
 	e.mu.Unlock()
 	select {
 	case e.arrived <- struct{}{}:
@@ -116,14 +120,21 @@ func (w waitingEvent) event() *corev1.Event {
 	if namespace == "" { // where kubectl describe looks for events of cluster-wide objects
 		namespace = metav1.NamespaceDefault
 	}
+	reason, source := string(w.reason.Code), component
+	if w.voice == lb.MetalLB {
+		source = metallbComponent
+		if name := lb.Reasons[w.reason.Code].MetalLB; name != "" {
+			reason = name
+		}
+	}
 	return &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", w.about.Name, w.since.UnixNano())},
 		InvolvedObject:      w.about,
-		Reason:              string(w.reason.Code),
+		Reason:              reason,
 		Message:             w.reason.Text,
 		Type:                kind,
-		Source:              corev1.EventSource{Component: component},
-		ReportingController: component,
+		Source:              corev1.EventSource{Component: source},
+		ReportingController: source,
 		FirstTimestamp:      metav1.NewTime(w.since),
 		LastTimestamp:       metav1.NewTime(w.since),
 		Count:               1,

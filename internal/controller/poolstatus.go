@@ -57,10 +57,7 @@ func (p *poolStatus) Start(ctx context.Context) error {
 		case <-p.ledger.touched:
 		}
 		if !p.writeAll(ctx) {
-			select {
-			case p.ledger.touched <- struct{}{}: // again after the pause
-			default:
-			}
+			p.ledger.touch() // again after the pause
 		}
 		pause.Reset(poolStatusPause)
 	}
@@ -102,7 +99,7 @@ func (p *poolStatus) write(ctx context.Context, u ipam.PoolUsage) error {
 		}
 	}
 	if told, known := p.told[pool.UID]; told != u.Reason && (known || u.Reason.Warning()) {
-		p.events.add(corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Pool", Name: pool.Name, UID: pool.UID}, u.Reason)
+		p.events.add(corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Pool", Name: pool.Name, UID: pool.UID}, lb.Native, u.Reason)
 	}
 	p.told[pool.UID] = u.Reason
 	return nil

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	metallbapi "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
@@ -40,7 +41,7 @@ const (
 
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme, metallbapi.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -48,7 +49,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// watched are the kinds the controller reads.
+// watched are the kinds the controller reads, besides foreign ones.
 func watched() []client.Object {
 	return []client.Object{&corev1.Service{}, &corev1.Namespace{}, &corev1.Node{}, &v1alpha1.Pool{}}
 }
@@ -79,7 +80,7 @@ func slim(in any) (any, error) {
 
 // fillCaches starts all informers with the process, also in a replica that does
 // not lead: taking over needs no listing then.
-func fillCaches(ctx context.Context, c cache.Cache) error {
+func fillCaches(ctx context.Context, c cache.Cache, f *foreign) error {
 	for _, kind := range watched() {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
@@ -88,20 +89,24 @@ func fillCaches(ctx context.Context, c cache.Cache) error {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
-	return nil
+	return f.look(ctx)
 }
 
 // promptCache tells at once when it is filled; the one in it looks every 100 ms.
-type promptCache struct{ cache.Cache }
+type promptCache struct {
+	cache.Cache
+	foreign *foreign
+}
 
-func newCache(log *slog.Logger) cache.NewCacheFunc {
+func newCache(log *slog.Logger, f *foreign) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
 		inner, err := patient.NewCache(log)(c, o)
-		return promptCache{inner}, err
+		return promptCache{inner, f}, err
 	}
 }
 
-// WaitForCacheSync says whether all kinds have been listed before ctx ended.
+// WaitForCacheSync says whether all kinds have been listed before ctx ended:
+// those of foreign, too, as far as they are there.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	var filled []toolscache.DoneChecker
 	for _, kind := range watched() {
@@ -109,6 +114,9 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 		if err != nil {
 			return false
 		}
+		filled = append(filled, informer.HasSyncedChecker())
+	}
+	for _, informer := range c.foreign.informers() {
 		filled = append(filled, informer.HasSyncedChecker())
 	}
 	return toolscache.WaitFor(ctx, "", filled...)
@@ -132,10 +140,18 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 	return nil
 }
 
-func watchPools(mgr manager.Manager, l *ledger) error {
-	c, err := newController(mgr, "pool", &pools{cache: mgr.GetCache(), ledger: l}, 1)
+func watchPools(mgr manager.Manager, l *ledger, f *foreign) error {
+	c, err := newController(mgr, "pool", &pools{cache: mgr.GetCache(), ledger: l, foreign: f}, 1)
 	if err != nil {
 		return err
+	}
+	if f != nil {
+		if err := mgr.Add(f); err != nil {
+			return err
+		}
+		if err := c.Watch(source.Func(f.source)); err != nil {
+			return err
+		}
 	}
 	return c.Watch(changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
 }
