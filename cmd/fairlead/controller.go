@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -26,7 +27,7 @@ func newControllerCommand() *cobra.Command {
 	var (
 		kubeconfig, configFile string
 		leaderElect            bool
-		leaderNamespace        string
+		leaderNamespace, class string
 		logs                   logFlags
 		o                      controller.Options
 	)
@@ -48,6 +49,8 @@ else from where the API server can be reached.`,
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
+	f.StringVar(&class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from pools of MetalLB's kinds and our own, instead of the classes of the configuration")
+	f.StringVar(&o.MetalLBNamespace, "metallb-namespace", cmp.Or(os.Getenv("METALLB_NAMESPACE"), "metallb-system"), "namespace in which objects of MetalLB's kinds count (default: $METALLB_NAMESPACE, or metallb-system)")
 	logs.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if o.Workers < 1 {
@@ -64,6 +67,9 @@ else from where the API server can be reached.`,
 			if o.Config, err = config.Load(configFile); err != nil {
 				return err
 			}
+		}
+		if f.Changed("lb-class") {
+			o.Config = o.Config.OnlyClass(class)
 		}
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err

@@ -101,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 		func() error { return serveHealth(mgr, o, f) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
 	} {
-		if err := step(); err != nil {
+		if err := step(); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

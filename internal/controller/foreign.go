@@ -12,8 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -223,13 +223,14 @@ func (f *foreign) read(ctx context.Context, c client.Reader) (*metallb.Objects, 
 		if !f.has(kind) {
 			continue
 		}
-		var list metav1.PartialObjectMetadataList
+		var list unstructured.UnstructuredList
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
 		}
-		for _, o := range list.Items {
-			out.Unserved = append(out.Unserved, metallb.Unserved{Kind: kind.Kind, Object: types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, UID: o.UID})
+		for i := range list.Items {
+			o := &list.Items[i]
+			out.Unserved = append(out.Unserved, metallb.Unserved{Kind: kind.Kind, Object: client.ObjectKeyFromObject(o), UID: o.GetUID()})
 		}
 	}
 	return out, nil
@@ -242,7 +243,8 @@ func objectOf(kind schema.GroupVersionKind) client.Object {
 	case kindAdvertisement:
 		return &metallbapi.L2Advertisement{}
 	}
-	o := &metav1.PartialObjectMetadata{}
+	// Not PartialObjectMetadata, whose watches leave goroutines behind.
+	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
 	return o
 }

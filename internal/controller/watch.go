@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -57,22 +59,24 @@ func watched() []client.Object {
 // cacheOptions keep of each object only what is read. Objects from the cache are
 // not copied: nobody may change them.
 func cacheOptions() cache.Options {
-	o := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultUnsafeDisableDeepCopy: ptr.To(true), ByObject: map[client.Object]cache.ByObject{}}
-	o.ByObject[&corev1.Service{}] = cache.ByObject{Transform: slim}
-	o.ByObject[&corev1.Node{}] = cache.ByObject{Transform: slim}
-	return o
+	return cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
 }
 
-// slim drops what nobody reads of Nodes and of Services that are not ours.
+// slim drops what nobody reads: of Nodes, of Services that are not ours, and of
+// objects of kinds of which only the names are told.
 func slim(in any) (any, error) {
+	if o, ok := in.(client.Object); ok {
+		o.SetManagedFields(nil)
+	}
 	switch o := in.(type) {
+	case *unstructured.Unstructured:
+		maps.DeleteFunc(o.Object, func(field string, _ any) bool { return field == "spec" || field == "status" })
 	case *corev1.Service:
-		o.ManagedFields = nil
 		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) {
 			o.Annotations, o.Labels, o.Spec, o.Status = nil, nil, corev1.ServiceSpec{Type: o.Spec.Type}, corev1.ServiceStatus{}
 		}
 	case *corev1.Node:
-		o.ManagedFields, o.Annotations, o.Labels = nil, nil, nil
+		o.Annotations, o.Labels = nil, nil
 		o.Spec, o.Status = corev1.NodeSpec{}, corev1.NodeStatus{Addresses: o.Status.Addresses}
 	}
 	return in, nil
