@@ -117,8 +117,8 @@ func (r *Rig) cleanMetalLB(ctx context.Context) error {
 }
 
 // BareMetalLBCRDs are definitions as MetalLB has them, as far as it matters here:
-// fields that they do not know are dropped, and statuses have no conditions. Those
-// of BGP, of which we have none, are among them.
+// fields that they do not know are dropped, statuses have no conditions, and what
+// is written is not checked: its webhooks do that, which are gone with it.
 func BareMetalLBCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	crds := charts.MetalLBCRDs()
 	for _, crd := range crds {
@@ -129,11 +129,14 @@ func BareMetalLBCRDs() []*apiextensionsv1.CustomResourceDefinition {
 			}
 		}
 	}
-	return append(crds, BGPCRDs()...)
+	return crds
 }
 
 func prune(s *apiextensionsv1.JSONSchemaProps) {
-	s.XPreserveUnknownFields = nil
+	if len(s.Properties) > 0 { // else it is a kind of which ours know no fields
+		s.XPreserveUnknownFields = nil
+	}
+	s.XValidations, s.MinItems, s.MaxItems, s.XListType = nil, nil, nil, nil
 	for name, p := range s.Properties {
 		prune(&p)
 		s.Properties[name] = p
@@ -141,22 +144,4 @@ func prune(s *apiextensionsv1.JSONSchemaProps) {
 	if s.Items != nil && s.Items.Schema != nil {
 		prune(s.Items.Schema)
 	}
-}
-
-// BGPCRDs define MetalLB's kinds for BGP, with any fields.
-func BGPCRDs() []*apiextensionsv1.CustomResourceDefinition {
-	var out []*apiextensionsv1.CustomResourceDefinition
-	for _, k := range []struct{ kind, plural, version string }{
-		{"BGPPeer", "bgppeers", "v1beta2"}, {"BGPAdvertisement", "bgpadvertisements", "v1beta1"},
-		{"BFDProfile", "bfdprofiles", "v1beta1"}, {"Community", "communities", "v1beta1"},
-	} {
-		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: k.plural + "." + metallb.GroupVersion.Group}}
-		crd.Spec.Group, crd.Spec.Scope = metallb.GroupVersion.Group, apiextensionsv1.NamespaceScoped
-		crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Kind: k.kind, ListKind: k.kind + "List", Plural: k.plural}
-		anything := true
-		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: k.version, Served: true, Storage: true,
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &anything}}}}
-		out = append(out, crd)
-	}
-	return out
 }

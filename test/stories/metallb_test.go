@@ -26,7 +26,7 @@ var metallbKinds = []string{"ipaddresspool", "l2advertisement", "configurationst
 // metallb installs kinds, or removes all.
 func (s *story) metallb(args []string) error {
 	s.kindsChanged = true
-	crds := append(charts.MetalLBCRDs(), rig.BGPCRDs()...)
+	crds := charts.MetalLBCRDs()
 	switch {
 	case slices.Equal(args, []string{"remove"}):
 		s.rig.RemoveMetalLB(s.t)
