@@ -30,8 +30,8 @@ type IPAddressPoolSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2048
 	// +kubebuilder:validation:items:MaxLength=128
-	// +kubebuilder:validation:items:XValidation:rule="self.contains('-') ? self.split('-').size() == 2 && self.split('-').all(e, isIP(e.trim())) : isCIDR(self)",message="must be a CIDR without blanks around it (192.0.2.0/24; a single address is 192.0.2.1/32) or a range (192.0.2.1-192.0.2.9)"
-	// +kubebuilder:validation:items:XValidation:rule="!(self.split('-').size() == 2 && self.split('-').all(e, isIP(e.trim()))) || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()",message="both ends of a range must be of one IP family"
+	// +kubebuilder:validation:items:XValidation:rule="self.contains('-') ? isIP(self.substring(0, self.indexOf('-')).trim()) && isIP(self.substring(self.indexOf('-') + 1).trim()) : isCIDR(self)",message="must be a CIDR without blanks around it (192.0.2.0/24; a single address is 192.0.2.1/32) or a range (192.0.2.1-192.0.2.9)"
+	// +kubebuilder:validation:items:XValidation:rule="!self.contains('-') || !isIP(self.substring(0, self.indexOf('-')).trim()) || !isIP(self.substring(self.indexOf('-') + 1).trim()) || ip(self.substring(0, self.indexOf('-')).trim()).family() == ip(self.substring(self.indexOf('-') + 1).trim()).family()",message="both ends of a range must be of one IP family"
 	Addresses []string `json:"addresses"`
 
 	// AutoAssign false keeps the pool for Services that ask for it, or for one of

@@ -90,8 +90,8 @@ func show(s *corev1.Service, dialects []lb.Dialect) string {
 		fmt.Fprintf(&out, "%s\n", r.Invalid)
 	}
 	if slices.Contains(dialects, lb.MetalLB) {
-		for _, reason := range metallb.Deprecated(s) {
-			fmt.Fprintf(&out, "%s\n", reason)
+		if old, use := metallb.OldAnnotations(s); old != "" {
+			fmt.Fprintf(&out, "%s\n", lb.OldAnnotation.With(old, use))
 		}
 	}
 	return out.String()

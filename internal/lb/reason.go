@@ -288,7 +288,7 @@ var Reasons = map[Code]About{
 	OldAnnotation: {On: "Service", Warning: true, Event: true, MetalLB: "deprecatedAnnotation",
 		Means: "The Service has an annotation under MetalLB's prefix of old, which still works.",
 		Do:    "Use the prefix metallb.io/ instead of metallb.universe.tf/.",
-		text:  "Annotation %s is deprecated; use %s.", sample: []any{"metallb.universe.tf/loadBalancerIPs", "metallb.io/loadBalancerIPs"}},
+		text:  "Deprecated: %s. Use %s instead.", sample: []any{"metallb.universe.tf/loadBalancerIPs", "metallb.io/loadBalancerIPs"}},
 	OffSubnet: {On: "Service", Warning: true, Event: true,
 		Means: "The node that announces the address has no address of its own in a network with it: hosts there may reach the Service, but the answers may leave by another way and be dropped.",
 		Do:    "Give the nodes addresses in the network of the Service's address, or take the address from a network that they have.",

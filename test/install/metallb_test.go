@@ -24,11 +24,12 @@ const (
 	standIn          = "test/install/testdata/metallb" // a chart like MetalLB's
 )
 
-// The chart's kinds of MetalLB's, and all that MetalLB has.
-var (
-	metallbOurs = []string{"configurationstates.metallb.io", "ipaddresspools.metallb.io", "l2advertisements.metallb.io", "servicel2statuses.metallb.io"}
-	metallbAll  = append([]string{"bfdprofiles.metallb.io", "bgpadvertisements.metallb.io", "bgppeers.metallb.io", "communities.metallb.io", "servicebgpstatuses.metallb.io"}, metallbOurs...)
-)
+// metallbKinds are all that MetalLB has, and that the chart has where they are
+// missing.
+var metallbKinds = []string{
+	"bfdprofiles.metallb.io", "bgpadvertisements.metallb.io", "bgppeers.metallb.io", "communities.metallb.io", "configurationstates.metallb.io",
+	"ipaddresspools.metallb.io", "l2advertisements.metallb.io", "servicebgpstatuses.metallb.io", "servicel2statuses.metallb.io",
+}
 
 // world is an API server and the people at its keyboard.
 type world struct {
@@ -172,7 +173,7 @@ func TestMetalLBKindsMissing(t *testing.T) {
 	w := newWorld(t)
 	in := []string{"--namespace", metallbNamespace}
 	w.helm(append(in, "install", "metallb", "charts/fairlead", "--create-namespace", "--set", "loadBalancerClass=metallb")...)
-	w.wantKinds(metallbOurs)
+	w.wantKinds(metallbKinds)
 	pool := w.createPool("edge")
 
 	w.helm(append(in, "upgrade", "metallb", later(t), "--set", "loadBalancerClass=metallb")...)
@@ -182,14 +183,14 @@ func TestMetalLBKindsMissing(t *testing.T) {
 		}
 	}
 	w.helm(append(in, "upgrade", "metallb", "charts/fairlead", "--set", "metallb.crds=false")...)
-	w.wantKinds(metallbOurs)
+	w.wantKinds(metallbKinds)
 	w.helm(append(in, "upgrade", "metallb", "charts/fairlead")...)
 	w.helm(append(in, "uninstall", "metallb", "--wait")...)
-	w.wantKinds(metallbOurs)
+	w.wantKinds(metallbKinds)
 	w.kept(pool)
 
 	w.helm(append(in, "install", "metallb", "charts/fairlead")...) // again
-	w.wantKinds(metallbOurs)
+	w.wantKinds(metallbKinds)
 	w.helm(append(in, "uninstall", "metallb", "--wait")...)
 
 	// Under another name they are another's. Our own kinds, which were kept, too,
@@ -240,12 +241,12 @@ func TestMetalLBKindsOfOthers(t *testing.T) {
 		return nil
 	})
 	_, err := try(t, w.kube, "kubectl", "--kubeconfig", w.api.Kubeconfig, "create", "--filename", "deploy/metallb-crds.yaml")
-	if err == nil || strings.Count(err.Error(), "already exists") != len(metallbOurs)-1 {
+	if err == nil || strings.Count(err.Error(), "already exists") != len(metallbKinds)-1 {
 		t.Errorf("kubectl create says %v", err)
 	}
 	delete(before, gone.Name)
 	w.unchanged(before, "kubectl create")
-	w.wantKinds(metallbAll)
+	w.wantKinds(metallbKinds)
 	w.kept(pool)
 }
 
@@ -283,7 +284,7 @@ func TestReplaceMetalLBRelease(t *testing.T) {
 	w.guideHas("helm uninstall metallb --namespace metallb-system")
 	w.helm("uninstall", "metallb", "--namespace", metallbNamespace, "--wait")
 	w.unchanged(before, "MetalLB uninstalled")
-	w.wantKinds(metallbAll)
+	w.wantKinds(metallbKinds)
 	w.kept(pool)
 	eventually(t, "pools can be changed", func(ctx context.Context) error { return w.c.Create(ctx, poolObject("other"), client.DryRunAll) })
 
@@ -292,7 +293,7 @@ func TestReplaceMetalLBRelease(t *testing.T) {
 	w.helm("install", "metallb", standIn, "--namespace", metallbNamespace, "--take-ownership")
 	w.guideHas("helm uninstall fairlead --namespace metallb-system")
 	w.helm("uninstall", "fairlead", "--namespace", metallbNamespace, "--wait")
-	w.wantKinds(metallbAll)
+	w.wantKinds(metallbKinds)
 	w.kept(pool)
 }
 

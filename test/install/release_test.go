@@ -62,7 +62,7 @@ func TestRelease(t *testing.T) {
 
 	helm(t, api.Kubeconfig, "uninstall", "fairlead", "--namespace", namespace, "--wait")
 	kept := []string{"CustomResourceDefinition pools.fairlead.io", "CustomResourceDefinition agents.fairlead.io"} // crds.keep
-	for _, name := range metallbOurs {
+	for _, name := range metallbKinds {
 		kept = append(kept, "CustomResourceDefinition "+name)
 	}
 	for _, left := range everything(t, c) {

@@ -136,7 +136,10 @@ func prune(s *apiextensionsv1.JSONSchemaProps) {
 	if len(s.Properties) > 0 { // else it is a kind of which ours know no fields
 		s.XPreserveUnknownFields = nil
 	}
-	s.XValidations, s.MinItems, s.MaxItems, s.XListType = nil, nil, nil, nil
+	s.XValidations, s.MinItems, s.MaxItems = nil, nil, nil
+	if s.XListType != nil && *s.XListType == "set" {
+		s.XListType = nil
+	}
 	for name, p := range s.Properties {
 		prune(&p)
 		s.Properties[name] = p

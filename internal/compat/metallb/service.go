@@ -121,13 +121,14 @@ func joined(families []lb.Family) string {
 	return strings.Join(out, " and ")
 }
 
-// Deprecated tells of the annotations of s under their names of old.
-func Deprecated(s *corev1.Service) []lb.Reason {
-	var out []lb.Reason
+// OldAnnotations lists the annotations of s under their names of old, and what to
+// use in their place; both are empty if there are none.
+func OldAnnotations(s *corev1.Service) (old, use string) {
+	var names, instead []string
 	for _, annotation := range []string{AnnotationAddressPool, AnnotationAddresses, AnnotationShare} {
 		if _, ok := s.Annotations[nameOfOld(annotation)]; ok {
-			out = append(out, lb.OldAnnotation.With(nameOfOld(annotation), annotation))
+			names, instead = append(names, nameOfOld(annotation)), append(instead, annotation)
 		}
 	}
-	return out
+	return strings.Join(names, " and "), strings.Join(instead, " and ")
 }
