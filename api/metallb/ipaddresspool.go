@@ -47,8 +47,8 @@ type IPAddressPoolSpec struct {
 	// +kubebuilder:default=false
 	AvoidBuggyIPs bool `json:"avoidBuggyIPs,omitempty"`
 
-	// AllocateTo sets the pool aside for certain Services: those that it is for use
-	// it before the pools that are for all.
+	// AllocateTo, in YAML serviceAllocation, sets the pool aside for certain Services:
+	// those that it is for use it before the pools that are for all.
 	//
 	// +optional
 	AllocateTo *ServiceAllocation `json:"serviceAllocation,omitempty"`
