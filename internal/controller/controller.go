@@ -88,7 +88,10 @@ func Run(ctx context.Context, o Options) error {
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
 	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
 	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, foreign: f, ledger: l, log: o.Log}
-	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, events: svc.events, log: o.Log}
+	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, log: o.Log}
+	if f != nil {
+		status.metallb = newMetalLBStatus(f, status)
+	}
 
 	for _, step := range []func() error{
 		func() error { return fillCaches(ctx, mgr.GetCache(), f) },

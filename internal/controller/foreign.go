@@ -31,11 +31,12 @@ import (
 // much again at random.
 const foreignPause = 3 * time.Second
 
-// Kinds of MetalLB that are read in full, and those of which only the names are:
-// they have no effect here, which is told.
+// Kinds of MetalLB that are read, the one that is written, and those of which
+// only the names are read: they have no effect here, which is told.
 var (
 	kindPool          = metallbapi.GroupVersion.WithKind(metallb.KindPool)
 	kindAdvertisement = metallbapi.GroupVersion.WithKind(metallb.KindAdvertisement)
+	kindState         = metallbapi.GroupVersion.WithKind("ConfigurationState")
 	unservedKinds     = []schema.GroupVersionKind{
 		{Group: metallbapi.GroupVersion.Group, Version: "v1beta2", Kind: "BGPPeer"},
 		metallbapi.GroupVersion.WithKind("BGPAdvertisement"),
@@ -75,7 +76,7 @@ func newForeign(o Options, l *ledger) (*foreign, error) {
 
 // kinds returns all that would be watched.
 func (f *foreign) kinds() []schema.GroupVersionKind {
-	return append([]schema.GroupVersionKind{kindPool, kindAdvertisement}, unservedKinds...)
+	return append([]schema.GroupVersionKind{kindPool, kindAdvertisement, kindState}, unservedKinds...)
 }
 
 // look begins to watch the kinds that have come. It waits for the API server: one
@@ -242,11 +243,19 @@ func objectOf(kind schema.GroupVersionKind) client.Object {
 		return &metallbapi.IPAddressPool{}
 	case kindAdvertisement:
 		return &metallbapi.L2Advertisement{}
+	case kindState:
+		return &metallbapi.ConfigurationState{}
 	}
 	// Not PartialObjectMetadata, whose watches leave goroutines behind.
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
 	return o
+}
+
+// unservedVersion returns group and version of one of unservedKinds.
+func unservedVersion(name string) string {
+	i := slices.IndexFunc(unservedKinds, func(k schema.GroupVersionKind) bool { return k.Kind == name })
+	return unservedKinds[i].GroupVersion().String()
 }
 
 // remembering asks for each group and version once.

@@ -20,9 +20,12 @@ func (c *services) tell(s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict)
 	}
 	m.told = v.Reason
 	c.events.add(serviceReference(s), voice(r, v), inVoice(voice(r, v), v))
-	if old, use := metallb.OldAnnotations(s); old != "" && !m.warned && slices.Contains(r.Dialects, lb.MetalLB) {
+	if m.warned || !slices.Contains(r.Dialects, lb.MetalLB) {
+		return
+	}
+	for _, old := range metallb.Deprecated(s) {
 		m.warned = true
-		c.events.add(serviceReference(s), lb.MetalLB, lb.OldAnnotation.With(old, use))
+		c.events.add(serviceReference(s), lb.MetalLB, old)
 	}
 }
 
@@ -73,7 +76,7 @@ type wish struct {
 
 func wishOf(r *lb.Request) wish {
 	return wish{
-		addresses: fmt.Sprint(r.Addresses), pool: r.Pool, families: fmt.Sprint(r.Families, r.Policy),
+		addresses: addressList(r.Addresses), pool: r.Pool, families: fmt.Sprint(r.Families, r.Policy),
 		sharing: fmt.Sprint(r.ShareKey, r.Backends, r.Ports), move: r.Reallocate,
 	}
 }
@@ -81,7 +84,7 @@ func wishOf(r *lb.Request) wish {
 // change says what w and now differ in.
 func (w wish) change(now wish) string {
 	switch {
-	case w.addresses != now.addresses:
+	case w.addresses != now.addresses && now.addresses != "":
 		return "it asks for another address"
 	case w.pool != now.pool:
 		return "it asks for another pool"

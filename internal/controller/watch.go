@@ -62,8 +62,8 @@ func cacheOptions() cache.Options {
 	return cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
 }
 
-// slim drops what nobody reads: of Nodes, of Services that are not ours, and of
-// objects of kinds of which only the names are told.
+// slim drops what nobody reads: of Nodes, of Services and ConfigurationStates that
+// are not ours, and of objects of kinds of which only the names are told.
 func slim(in any) (any, error) {
 	if o, ok := in.(client.Object); ok {
 		o.SetManagedFields(nil)
@@ -71,6 +71,10 @@ func slim(in any) (any, error) {
 	switch o := in.(type) {
 	case *unstructured.Unstructured:
 		maps.DeleteFunc(o.Object, func(field string, _ any) bool { return field == "spec" || field == "status" })
+	case *metallbapi.ConfigurationState:
+		if o.Name != stateName {
+			o.Labels, o.Status = nil, metallbapi.ConfigurationStateStatus{}
+		}
 	case *corev1.Service:
 		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) {
 			o.Annotations, o.Labels, o.Spec, o.Status = nil, nil, corev1.ServiceSpec{Type: o.Spec.Type}, corev1.ServiceStatus{}

@@ -84,9 +84,10 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 		"service":   eventually("service NAME CODE [ADDRESS...]", 2, (*story).service),
 		"says":      eventually("says NAME REGEXP", 2, (*story).says),
 		"aged":      eventually("aged NAME", 1, (*story).aged),
-		"told":      eventually("told NAME CODE", 2, (*story).told),
+		"told":      eventually("told NAME CODE [REGEXP]", 2, (*story).told),
 		"pool":      eventually("pool NAME CODE", 2, (*story).pool),
 		"counts":    eventually("counts POOL NUMBER...", 3, (*story).counts),
+		"state":     eventually("state RESULT [REGEXP]", 1, (*story).state),
 		"annotated": eventually("annotated NAME KEY [VALUE]", 2, (*story).annotated),
 		"metallb": func(ts *testscript.TestScript, _ bool, args []string) {
 			if err := of(ts).metallb(args); err != nil {
@@ -196,16 +197,21 @@ func (s *story) told(args []string) error {
 	if err != nil {
 		return err
 	}
+	re, err := regexp.Compile(strings.Join(args[2:], " "))
+	if err != nil {
+		return err
+	}
 	var got []string
 	for _, e := range list.Items {
-		if e.InvolvedObject.UID == o.GetUID() {
-			got = append(got, e.Reason)
+		if e.InvolvedObject.UID != o.GetUID() {
+			continue
 		}
+		if e.Reason == args[1] && re.MatchString(e.Message) {
+			return nil
+		}
+		got = append(got, e.Reason+": "+e.Message)
 	}
-	if !slices.Contains(got, args[1]) {
-		return fmt.Errorf("events are %v", got)
-	}
-	return nil
+	return fmt.Errorf("events are %q", got)
 }
 
 func (s *story) readPool(name string) (*v1alpha1.Pool, *metav1.Condition, error) {

@@ -7,10 +7,11 @@
 //	apply FILE...               kubectl apply
 //	service NAME CODE [ADDR...] wait until the Service has this reason and exactly these addresses
 //	says NAME REGEXP            wait until the reason of the Service, or of the Pool, says this
-//	told NAME CODE              wait until the Service, or the Pool, has an event with this reason
+//	told NAME CODE [REGEXP]     wait until the object has an event with this reason, that says this
 //	pool NAME CODE              wait until the Pool has this reason
 //	counts POOL TOTAL USED FREE wait until the Pool shows these numbers; of an ipaddresspool:
 //	                            assigned and available IPv4 addresses, then IPv6
+//	state RESULT [REGEXP]       wait until the ConfigurationState of the controller says this
 //	annotated NAME KEY [VALUE]  wait until the object has this annotation; without VALUE, has it not
 //	untouched NAME              the Service has nothing of ours
 //	aged NAME                   wait until whatever is created next is younger, by the second

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -57,7 +59,9 @@ func (s *story) readMetalLB(kind, name string) (metav1.Object, *metav1.Condition
 	if err := s.rig.Client.Get(context.Background(), types.NamespacedName{Namespace: rig.MetalLBNamespace, Name: name}, &o); err != nil {
 		return nil, nil, err
 	}
-	var status struct{ Conditions []metav1.Condition }
+	var status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
 	if raw, ok := o.Object["status"].(map[string]any); ok {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status); err != nil {
 			return nil, nil, err
@@ -83,6 +87,23 @@ func (s *story) countsMetalLB(name string, want []string) error {
 	}
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("assigned and available are %q", got)
+	}
+	return nil
+}
+
+// state compares the ConfigurationState of the controller.
+func (s *story) state(args []string) error {
+	o, _, err := s.readMetalLB("configurationstate", "controller")
+	if err != nil {
+		return err
+	}
+	status, _ := o.(*unstructured.Unstructured).Object["status"].(map[string]any)
+	re, err := regexp.Compile(strings.Join(args[1:], " "))
+	if err != nil {
+		return err
+	}
+	if text, _ := status["errorSummary"].(string); status["result"] != args[0] || !re.MatchString(text) {
+		return fmt.Errorf("status is %v", status)
 	}
 	return nil
 }
