@@ -23,9 +23,9 @@ func (c *services) tell(s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict)
 	if m.warned || !slices.Contains(r.Dialects, lb.MetalLB) {
 		return
 	}
-	for _, old := range metallb.Deprecated(s) {
+	if old, use := metallb.OldAnnotations(s); old != "" {
 		m.warned = true
-		c.events.add(serviceReference(s), lb.MetalLB, old)
+		c.events.add(serviceReference(s), lb.MetalLB, lb.OldAnnotation.With(old, use))
 	}
 }
 
