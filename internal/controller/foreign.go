@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -55,6 +56,8 @@ type foreign struct {
 	ledger    *ledger
 	log       *slog.Logger
 
+	updates, failures prometheus.Counter
+
 	mu sync.Mutex
 	// watched kinds; all but those of the first look have been listed.
 	watched map[schema.GroupVersionKind]cache.Informer
@@ -71,7 +74,10 @@ func newForeign(o Options, l *ledger) (*foreign, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	return &foreign{namespace: o.MetalLBNamespace, discovery: d, ledger: l, log: o.Log, watched: map[schema.GroupVersionKind]cache.Informer{}}, nil
+	return &foreign{
+		namespace: o.MetalLBNamespace, discovery: d, ledger: l, log: o.Log, watched: map[schema.GroupVersionKind]cache.Informer{},
+		updates: prometheus.NewCounter(metallbUpdatesOpts), failures: prometheus.NewCounter(metallbErrorsOpts),
+	}, nil
 }
 
 // kinds returns all that would be watched.

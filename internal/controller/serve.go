@@ -36,6 +36,9 @@ func synced(ctx context.Context, c cache.Cache, f *foreign) bool {
 
 // serveMetrics answers /metrics with our metrics and controller-runtime's.
 func serveMetrics(mgr manager.Manager, o Options, client kubernetes.Interface, ours prometheus.Gatherer) error {
+	if o.MetricsAddress == "" {
+		return nil
+	}
 	s, err := serve.Metrics(o.MetricsAddress, client, prometheus.Gatherers{ours, crmetrics.Registry}, o.Log)
 	if err != nil {
 		return err

@@ -131,7 +131,7 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 }
 
 func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker, imports *importer) error {
-	c, err := newController(mgr, "service", svc, workers)
+	c, err := newController(mgr, "service", imports.foreign.count(svc), workers)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 }
 
 func watchPools(mgr manager.Manager, l *ledger, f *foreign) error {
-	c, err := newController(mgr, "pool", &pools{cache: mgr.GetCache(), ledger: l, foreign: f}, 1)
+	c, err := newController(mgr, "pool", f.count(&pools{cache: mgr.GetCache(), ledger: l, foreign: f}), 1)
 	if err != nil {
 		return err
 	}
