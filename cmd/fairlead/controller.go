@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -27,8 +26,9 @@ func newControllerCommand() *cobra.Command {
 	var (
 		kubeconfig, configFile string
 		leaderElect            bool
-		leaderNamespace, class string
+		leaderNamespace        string
 		logs                   logFlags
+		classic                metallbFlags
 		o                      controller.Options
 	)
 	c := &cobra.Command{
@@ -49,9 +49,9 @@ else from where the API server can be reached.`,
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
-	f.StringVar(&class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from pools of MetalLB's kinds and our own, instead of the classes of the configuration")
-	f.StringVar(&o.MetalLBNamespace, "metallb-namespace", cmp.Or(os.Getenv("METALLB_NAMESPACE"), "metallb-system"), "namespace in which objects of MetalLB's kinds count (default: $METALLB_NAMESPACE, or metallb-system)")
 	logs.add(f)
+	classic.add(f)
+	addNeedless(f, needlessForController...)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if o.Workers < 1 {
 			return fmt.Errorf("--workers is %d, must be at least 1", o.Workers)
@@ -68,12 +68,18 @@ else from where the API server can be reached.`,
 				return err
 			}
 		}
-		if f.Changed("lb-class") {
-			o.Config = o.Config.OnlyClass(class)
+		o.Config = classic.configuration(o.Config)
+		o.MetalLBNamespace = classic.namespace
+		if o.MetricsAddress, err = classic.metrics(o.MetricsAddress); err != nil {
+			return err
+		}
+		if o.HealthAddress, err = classic.health(o.HealthAddress, ""); err != nil {
+			return err
 		}
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
 		}
+		tellNeedless(f, o.Log, needlessForController...)
 		if o.REST, err = restConfig(kubeconfig, "controller"); err != nil {
 			return err
 		}

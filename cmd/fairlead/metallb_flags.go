@@ -48,6 +48,18 @@ var needlessForAgent = append([]needless{
 	{name: "ml-wan-config", why: "agents adapt to slow networks by themselves", bare: true},
 }, needlessEverywhere...)
 
+// Flags of MetalLB's controller besides these.
+var needlessForController = append([]needless{
+	{name: "ml-secret-name", why: "agents have a Secret of their own, which the controller makes"},
+	{name: "deployment", why: "nothing that is made here goes with a Deployment"},
+	{name: "webhook-mode", why: "there is no webhook: every object says itself what is wrong with it"},
+	{name: "webhook-secret", why: "there is no webhook"},
+	{name: "webhook-http2", why: "there is no webhook", bare: true},
+	{name: "cert-dir", why: "there is no webhook"},
+	{name: "cert-service-name", why: "there is no webhook"},
+	{name: "disable-cert-rotation", why: "there is no webhook", bare: true},
+}, needlessEverywhere...)
+
 // addNeedless has f take the flags of table.
 func addNeedless(f *pflag.FlagSet, table ...needless) {
 	for _, n := range table {
