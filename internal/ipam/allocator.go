@@ -26,12 +26,12 @@ type Allocator struct {
 
 	services map[types.NamespacedName]*service
 	held     map[netip.Addr]*service // the first of its users
-	shared   map[group]addresses
+	shared   map[group]*offers
 
-	// Who waits for a given address, and to join a group; who waits for any
-	// address of a pool, or for its quota, waits there.
+	// Who waits for a given address, and to join a group, by their first port;
+	// who waits for any address of a pool, or for its quota, waits there.
 	waitAddress map[netip.Addr]*queue
-	waitGroup   map[group]*queue
+	waitGroup   map[group]map[lb.Port]*queue
 	waiters     int
 
 	imports   []imported // not yet looked at
@@ -90,9 +90,9 @@ func New() *Allocator {
 	return &Allocator{
 		services:    map[types.NamespacedName]*service{},
 		held:        map[netip.Addr]*service{},
-		shared:      map[group]addresses{},
+		shared:      map[group]*offers{},
 		waitAddress: map[netip.Addr]*queue{},
-		waitGroup:   map[group]*queue{},
+		waitGroup:   map[group]map[lb.Port]*queue{},
 	}
 }
 
@@ -188,7 +188,7 @@ func (a *Allocator) forget(name types.NamespacedName) {
 func (a *Allocator) reconsiderAll() {
 	a.waiters = 0
 	a.waitAddress = map[netip.Addr]*queue{}
-	a.waitGroup = map[group]*queue{}
+	a.waitGroup = map[group]map[lb.Port]*queue{}
 	var lacking []*service
 	for _, s := range a.services {
 		// Only who lacks something, or may move, can take anything; for all

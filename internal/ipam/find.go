@@ -79,7 +79,7 @@ func (a *Allocator) choices(s *service, f lb.Family, pools []*pool) (all []netip
 			all = append(all, x)
 		}
 	}
-	for x := range a.offers(s, f) {
+	for x := range a.offers(s, f, key{}) {
 		if a.joins(s, x, pools) {
 			all = append(all, x)
 		}
@@ -108,10 +108,7 @@ func (a *Allocator) takeReserved(s *service, f lb.Family) bool {
 
 // join gives s the lowest address of family f of its group where it fits.
 func (a *Allocator) join(s *service, f lb.Family, pools []*pool) bool {
-	if s.req.ShareKey == "" {
-		return false
-	}
-	for x := range a.offers(s, f) {
+	for x := range a.offers(s, f, key{}) {
 		if a.joins(s, x, pools) {
 			a.take(s, x)
 			return true
@@ -120,9 +117,10 @@ func (a *Allocator) join(s *service, f lb.Family, pools []*pool) bool {
 	return false
 }
 
-// joins says whether s may live on x, which others of its group hold.
+// joins says whether one of the pools lets s live on x, on which others of its
+// group have left it room.
 func (a *Allocator) joins(s *service, x netip.Addr, pools []*pool) bool {
-	if !a.fits(s, x) || a.exclusive(x) != nil {
+	if a.exclusive(x) != nil {
 		return false
 	}
 	if _, isNode := a.nodes[x]; isNode {

@@ -33,7 +33,7 @@ func (a *Allocator) awaitAny(s *service, f lb.Family) lb.Reason {
 		}
 	}
 	if r.ShareKey != "" {
-		a.await(s, queueIn(a.waitGroup, groupOf(r)))
+		a.await(s, a.groupQueue(r))
 	}
 	pools := a.candidates(s, nil)
 	var full, without []string
