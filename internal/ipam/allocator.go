@@ -18,7 +18,8 @@ type Allocator struct {
 	cover cover
 	nodes map[netip.Addr]string
 
-	quotas bool // any pool has one
+	quotas  bool // any pool has one
+	classic bool // any pool is
 
 	// What pools reserve, by address and by Service.
 	reserved    map[netip.Addr]reservation
@@ -45,6 +46,7 @@ type Allocator struct {
 	evicted []*service
 	touched []touch
 	scratch []*pool
+	split   [][]*pool
 }
 
 // service is one Service: what it asks for, what it has, and what was answered.
@@ -58,13 +60,20 @@ type service struct {
 	// long as the Service asks for the same one, an address outside of it is
 	// the pool's doing and kept; else the Service wants to move.
 	granted string
-	// lost is the address that s had before and may still publish, because its
-	// status is behind.
-	lost    [len(lb.Families)]netip.Addr
+	// lost are the addresses that s had before, or claimed in vain, and may still
+	// publish because its status is behind.
+	lost    []netip.Addr
 	settled bool // has a verdict
 	lacking bool // has not all that it asks for
 	touched bool
 	gone    bool
+}
+
+// loses notes that s has not got x, whatever it publishes.
+func (s *service) loses(x netip.Addr) {
+	if !slices.Contains(s.lost, x) {
+		s.lost = append(s.lost, x)
+	}
 }
 
 // older is the order in which Services are served. The name decides only where

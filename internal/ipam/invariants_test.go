@@ -59,7 +59,13 @@ func checkHoldings(t failer, a *Allocator) {
 		}
 		if s.settled {
 			var has []netip.Addr
-			for _, f := range publishOrder(&s.req) {
+			order := publishOrder(&s.req)
+			for _, x := range s.has {
+				if x.IsValid() && classic(a.home(s, x)) {
+					order = lb.Families[:]
+				}
+			}
+			for _, f := range order {
 				if s.has[f].IsValid() {
 					has = append(has, s.has[f])
 				}

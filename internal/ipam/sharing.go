@@ -183,7 +183,7 @@ func (a *Allocator) reshare(s *service, r *lb.Request) {
 			if a.fits(s, was[f]) {
 				a.take(s, was[f])
 			} else {
-				s.lost[f] = was[f]
+				s.loses(was[f])
 			}
 			a.note(s, was[f])
 		}
