@@ -62,7 +62,10 @@ type service struct {
 	granted string
 	// lost are the addresses that s had before, or claimed in vain, and may still
 	// publish because its status is behind.
-	lost    []netip.Addr
+	lost []netip.Addr
+	// lead is the address that was told first when s last had two. Where both are
+	// out of pool, no pool says any more which one that is.
+	lead    netip.Addr
 	settled bool // has a verdict
 	lacking bool // has not all that it asks for
 	touched bool

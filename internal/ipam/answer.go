@@ -116,11 +116,15 @@ func (a *Allocator) answer(s *service, l lack) {
 			node = append(node, x)
 		}
 	}
-	if len(addresses) > 1 && addresses[0].Is6() && (classic(first) || classic(second)) {
-		slices.Reverse(addresses)
-		if second != nil {
-			first, second = second, first
+	if len(addresses) > 1 {
+		if first == nil && addresses[1] == s.lead || addresses[0].Is6() && (classic(first) || classic(second)) {
+			slices.Reverse(addresses)
+			slices.Reverse(out)
+			if second != nil {
+				first, second = second, first
+			}
 		}
+		s.lead = addresses[0]
 	}
 
 	v := lb.Verdict{Addresses: s.verdict.Addresses}
@@ -152,8 +156,8 @@ func (a *Allocator) answer(s *service, l lack) {
 
 var ipv6First = [len(lb.Families)]lb.Family{lb.IPv6, lb.IPv4}
 
-// publishOrder is the order of a verdict's addresses, if none is of a Classic
-// pool: that of the Service's families, then whatever else it keeps.
+// publishOrder is the order of a verdict's addresses where they are of pools that
+// are not Classic: that of the Service's families, then whatever else it keeps.
 func publishOrder(r *lb.Request) []lb.Family {
 	if len(r.Families) > 0 && r.Families[0] == lb.IPv6 {
 		return ipv6First[:]

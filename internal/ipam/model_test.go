@@ -25,6 +25,7 @@ type owner struct {
 	req     lb.Request
 	has     map[lb.Family]netip.Addr
 	lost    []netip.Addr
+	told    []netip.Addr // in this order
 	granted string
 	settled bool
 }
@@ -139,6 +140,9 @@ func (m *model) rest() {
 			}
 		}
 	}
+	for _, o := range m.services {
+		m.tell(o)
+	}
 }
 
 func (m *model) heed(o *owner, published []netip.Addr) {
@@ -195,6 +199,9 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 				o.leave(f)
 			}
 		}
+	}
+	if !o.settled {
+		o.told = slices.Clone(published)
 	}
 	// Settled means that a verdict follows, which it does at once.
 	o.settled = true
@@ -304,8 +311,9 @@ func (m *model) decide(o *owner) {
 			o.lost = append(o.lost, x)
 		}
 	}
-	if !stuck {
+	if !stuck && o.granted != r.Pool {
 		o.granted = r.Pool
+		m.decide(o)
 	}
 }
 

@@ -39,20 +39,31 @@ func (m *model) together(o *owner, x, y netip.Addr) bool {
 	return !x.IsValid() || !y.IsValid() || m.source(o, x) == m.source(o, y)
 }
 
-// published returns what o has in the order in which it is told.
-func (m *model) published(o *owner) (out []netip.Addr) {
-	order := o.req.Families
+// tell writes down what o has in the order in which it is told: IPv4 first if it
+// is of a Classic pool; as before, if it is of none.
+func (m *model) tell(o *owner) {
+	order := slices.Clone(o.req.Families)
+	none := true
 	for _, x := range o.has {
+		none = none && !m.inPool(o, x)
 		if m.source(o, x) != (lb.PoolKey{}) {
 			order = nil
 		}
 	}
-	for _, f := range append(slices.Clone(order), lb.IPv4, lb.IPv6) {
-		if x, ok := o.has[f]; ok && !slices.Contains(out, x) {
-			out = append(out, x)
+	both := append(order, lb.IPv4, lb.IPv6)
+	slices.SortStableFunc(both, func(f, g lb.Family) int {
+		i, j := slices.Index(o.told, o.has[f]), slices.Index(o.told, o.has[g])
+		if !none || i < 0 || j < 0 {
+			return 0
+		}
+		return i - j
+	})
+	o.told = nil
+	for _, f := range both {
+		if x, ok := o.has[f]; ok && !slices.Contains(o.told, x) {
+			o.told = append(o.told, x)
 		}
 	}
-	return out
 }
 
 // mixed says whether any Classic pool plays a part for o.

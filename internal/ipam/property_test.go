@@ -304,7 +304,7 @@ func (w *world) restart(t *rapid.T) {
 func (w *world) check(t *rapid.T) {
 	checkInvariants(t, w.a)
 	for _, o := range w.m.byAge() {
-		want := w.m.published(o)
+		want := o.told
 		v, ok := w.a.Verdict(o.req.Service)
 		if !ok || !slices.Equal(v.Addresses, want) {
 			t.Errorf("%s has %v, want %v; %s", o.req.Service, v.Addresses, want, v.Reason)

@@ -102,7 +102,11 @@ func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 			others = true
 		}
 	}
-	if s.settled && s.has != had {
+	if !s.settled {
+		if i := slices.IndexFunc(published, func(p netip.Addr) bool { return slices.Contains(s.has[:], p) }); i >= 0 {
+			s.lead = published[i]
+		}
+	} else if s.has != had {
 		a.leaveApart(s, published)
 	}
 	return others

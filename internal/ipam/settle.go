@@ -37,7 +37,12 @@ func (a *Allocator) evaluate(s *service) {
 	if s.req.Invalid != nil {
 		lack.reason = s.req.Invalid
 	} else {
-		lack = a.pursue(s)
+		granted := s.granted
+		if lack = a.pursue(s); s.granted != granted {
+			// From which pools it has what it has may be another matter now.
+			a.unwait(s)
+			lack = a.pursue(s)
+		}
 	}
 	s.lacking = lack.reason != nil || lack.second
 	for _, f := range lb.Families {

@@ -245,7 +245,14 @@ func (a *Allocator) cursorsFor(cursors []*cursor, n note) []*cursor {
 	if head != nil && len(a.waitGroup[groupOf(&head.req)]) > 0 {
 		add(cursor{joining: true, address: n.address})
 	}
-	for _, p := range a.cover.pools(n.address) {
+	pools := a.cover.pools(n.address)
+	for _, p := range pools {
+		if head != nil && len(pools) > 1 {
+			// The next free one of another pool may not count here.
+			for _, q := range p.quota {
+				add(cursor{queue: q, address: n.address})
+			}
+		}
 		if head == nil && p.waiting[f].tree.Len() > 0 && p.works() {
 			if _, ok := p.numberOf(n.address); ok {
 				add(cursor{queue: p.waiting[f], address: n.address, pool: p})
