@@ -141,7 +141,12 @@ func env(name, other string) string { return cmp.Or(os.Getenv(name), other) }
 // seconds is a duration that may also be written as a number of seconds.
 type seconds time.Duration
 
-func (s *seconds) String() string { return time.Duration(*s).String() }
+func (s *seconds) String() string {
+	if *s == 0 {
+		return "0"
+	}
+	return time.Duration(*s).String()
+}
 
 // Type is how the flag is shown.
 func (*seconds) Type() string { return "seconds" }
