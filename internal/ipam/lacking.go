@@ -169,10 +169,10 @@ func (a *Allocator) noCandidate(r *lb.Request) lb.Reason {
 		switch {
 		case p == nil:
 			return a.unknownPool(r)
-		case !p.Admits(r):
-			return lb.PoolNotAllowed.With("pool "+p.name, p.notFor(r), p.Key.Name)
+		case !p.works() || p.Disabled:
+			return lb.PoolUnavailable.With("pool "+p.name, p.state())
 		}
-		return lb.PoolUnavailable.With("pool "+p.name, p.state())
+		return lb.PoolNotAllowed.With("pool "+p.name, p.notFor(r), p.Key.Name)
 	}
 	var why []string
 	for _, p := range a.pools {
