@@ -76,8 +76,8 @@ func (a *Allocator) refusalOf(p *pool, s *service, x netip.Addr) *lb.Reason {
 // refusalOfBoth says why the Service of r cannot have the two addresses that it
 // asks for, each of which it could have alone.
 func refusalOfBoth(r *lb.Request) lb.Reason {
-	first, second := r.Addresses[0], r.Addresses[1]
-	return lb.AddressNotInPool.With(second, "no pool has both it and "+first.String()+", and both have to be from one pool")
+	both := r.Addresses[0].String() + `" "` + r.Addresses[1].String()
+	return lb.AddressNotInPool.With(both, "no pool has both, and both have to be from one")
 }
 
 // whereabouts says where x is, which is in no pool that the Service may name.
