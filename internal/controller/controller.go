@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 
 	for _, step := range []func() error{
-		func() error { return fillCaches(ctx, mgr.GetCache(), f) },
+		func() error { return fillCaches(ctx, mgr.GetCache(), f, o.Log) },
 		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
 		func() error { return watchPools(mgr, l, f) },
 		func() error { return watchNodes(mgr, l) },
