@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -104,6 +105,9 @@ func (f *foreign) look(ctx context.Context) error {
 			continue
 		}
 		informer, err := f.cache.GetInformer(ctx, objectOf(kind))
+		if meta.IsNoMatchError(err) {
+			continue // gone again
+		}
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}
