@@ -122,8 +122,7 @@ func l2StatusesAreWritten(t *testing.T, r *rig.Rig) {
 
 	// What MetalLB's speakers have left, on this node and on another.
 	for _, node := range []string{"a", "c"} {
-		left := l2Object(rig.MetalLBNamespace, node, "", db)
-		left.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "speaker", UID: "gone"}}
+		left := l2Object(rig.MetalLBNamespace, node, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "speaker", UID: "gone"}, db)
 		if err := r.Client.Create(t.Context(), left); err != nil {
 			t.Fatal(err)
 		}

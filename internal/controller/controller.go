@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -39,6 +40,9 @@ type Options struct {
 	LeaderNamespace string
 	// MetalLBNamespace is where objects of MetalLB's kinds count.
 	MetalLBNamespace string
+	// Pod of the controller, if it is in MetalLB's namespace: what the controller
+	// writes there about itself goes with it.
+	Pod *metav1.OwnerReference
 }
 
 // LeaderLease is the name of the Lease by which replicas elect their leader.

@@ -354,7 +354,7 @@ func TestHelmForgetsWhatIsOnlyOnTheObject(t *testing.T) {
 // MetalLB's people and manifests use.
 func TestInMetalLBsPlace(t *testing.T) {
 	out := run(t, "go", "tool", "-modfile=tools.mod", "helm", "template", "metallb", "charts/fairlead", "--namespace", metallbNamespace,
-		"--set", "loadBalancerClass=metallb", "--set", "metallb.labels=true", "--set", "metallb.namespace=pools")
+		"--set", "loadBalancerClass=metallb", "--set", "metallb.labels=true")
 	all, err := objects([]byte(out))
 	if err != nil {
 		t.Fatal(err)
@@ -378,7 +378,7 @@ func TestInMetalLBsPlace(t *testing.T) {
 		if labels["app"] != "metallb" || labels["component"] != component || labels["app.kubernetes.io/component"] != component || selector["app"] != "" {
 			t.Errorf("pods of the %s have labels %v, selected by %v", component, labels, selector)
 		}
-		for _, flag := range []string{`"--lb-class=metallb"`, `"--metallb-namespace=pools"`} {
+		for _, flag := range []string{`"--lb-class=metallb"`, `"--metallb-namespace=metallb-system"`} {
 			if !strings.Contains(string(raw), flag) {
 				t.Errorf("the %s has no %s", component, flag)
 			}
