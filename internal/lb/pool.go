@@ -18,6 +18,8 @@ const (
 	Native Dialect = "native"
 	// MetalLB is that of MetalLB's kind IPAddressPool.
 	MetalLB Dialect = "metallb"
+	// KubeVIP is that of the ConfigMap of kube-vip's cloud provider.
+	KubeVIP Dialect = "kube-vip"
 )
 
 // PoolKey names a pool across all dialects.
@@ -68,8 +70,14 @@ type Pool struct {
 	// is for; if Namespaces is nil and there is no selector, for all.
 	Namespaces         sets.Set[string]
 	NamespaceSelectors []labels.Selector
+	// Except are namespaces that the pool is not for, whatever else is said.
+	Except sets.Set[string]
 	// ServiceSelectors, any of which must match; if empty, all do.
 	ServiceSelectors []labels.Selector
+
+	// DHCP has the families of which the pool has no addresses of its own: a DHCP
+	// server of the LAN gives them.
+	DHCP [len(Families)]bool
 
 	// Reserved addresses are for the named Service only.
 	Reserved map[netip.Addr]types.NamespacedName
@@ -90,6 +98,9 @@ func (p *Pool) Admits(r *Request) bool {
 
 // AdmitsNamespace says whether the pool is for the namespace of r.
 func (p *Pool) AdmitsNamespace(r *Request) bool {
+	if p.Except.Has(r.Service.Namespace) {
+		return false
+	}
 	if p.Namespaces == nil && len(p.NamespaceSelectors) == 0 {
 		return true
 	}

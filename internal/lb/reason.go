@@ -166,6 +166,13 @@ const (
 	PoolInvalid  Code = "PoolInvalid"
 )
 
+// Reasons on the ConfigMap of kube-vip's cloud provider.
+const (
+	KeyInvalid  Code = "KeyInvalid"
+	KeyShadowed Code = "KeyShadowed"
+	KeyUnknown  Code = "KeyUnknown"
+)
+
 // Reasons on objects of MetalLB's kinds; their pools have those of pools, too.
 const (
 	AdvertisementReady   Code = "AdvertisementReady"
@@ -344,4 +351,17 @@ var Reasons = map[Code]About{
 		Means: "Fairlead announces by ARP and NDP; objects of this kind have no effect.",
 		Do:    "Announce the addresses with an L2Advertisement.",
 		text:  "Fairlead does not serve %s: it has no effect. Announce the addresses with an L2Advertisement.", sample: []any{"BGPPeer"}},
+
+	KeyInvalid: {On: "ConfigMap", Warning: true, Event: true,
+		Means: "A value in the ConfigMap cannot be understood or used; all other keys count.",
+		Do:    "Correct it as the sentence says.",
+		text:  "Key %s: %s. Correct it.", sample: []any{"cidr-global", `"192.0.2.300" is not an IP address`}},
+	KeyShadowed: {On: "ConfigMap", Warning: true, Event: true,
+		Means: "A key in the ConfigMap has no effect, because another one comes before it.",
+		Do:    "Remove one of the two keys, or set pool-precedence: namespace-first, with which the keys of a namespace come before those for all.",
+		text:  "Key %s has no effect, because key %s comes before it. Remove one of them, or set pool-precedence to namespace-first, with which the keys of a namespace come first.", sample: []any{"range-shop", "cidr-global"}},
+	KeyUnknown: {On: "ConfigMap", Warning: true, Event: true,
+		Means: "A key in the ConfigMap has no effect.",
+		Do:    "Correct or remove it.",
+		text:  "Key %s has no effect: %s. Correct or remove it.", sample: []any{"cird-global", "there are cidr-global and range-global"}},
 }

@@ -26,6 +26,13 @@ type Request struct {
 
 	// Addresses asked for, at most one per family; empty means any.
 	Addresses []netip.Addr
+	// Anywhere gives the addresses asked for also if they are in no pool, with a
+	// warning.
+	Anywhere bool
+	// DHCP has the families of which the Service asks for an address that a DHCP
+	// server of the LAN gives, whatever its pool; Leased are those it has got.
+	DHCP   [len(Families)]bool
+	Leased []netip.Addr
 	// Pool asked for by name; empty means any that admits the Service.
 	Pool string
 	// From names the pools of the addresses that the Service publishes, as it was
@@ -36,6 +43,8 @@ type Request struct {
 	// ShareKey, if not empty, lets Services with the same key and the same
 	// Backends live on one address as long as no (protocol, port) is theirs both.
 	ShareKey string
+	// ShareOnly, if set, limits sharing to addresses of that family.
+	ShareOnly *Family
 	// Backends is empty where any node may receive the traffic; with
 	// externalTrafficPolicy Local it is the Service's selector, because the node
 	// that has the address must have the pods of all Services on it.
@@ -76,6 +85,9 @@ func (r *Request) Older(o *Request) bool {
 // for something it cannot have, and keeps what it has until then.
 type Verdict struct {
 	Addresses []netip.Addr
+	// DHCP has the families of which the address is for a DHCP server to give. What
+	// it gave is in Addresses.
+	DHCP [len(Families)]bool
 	// Pools from which Addresses are, without repetition; empty if out of pool.
 	Pools  []PoolKey
 	Reason Reason

@@ -1,0 +1,116 @@
+// Package kubevip translates the ConfigMap of kube-vip's cloud provider, and the
+// annotations that it and kube-vip read and write, into the words of package lb.
+// A value that cannot be used is told of and stops no other.
+package kubevip
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"fairlead.io/internal/lb"
+)
+
+// Annotations of Services.
+const (
+	// AnnotationAddresses has a Service's addresses with commas between them, those
+	// of its primary family first: what somebody asks for, or what it was given.
+	AnnotationAddresses = "kube-vip.io/loadbalancerIPs"
+	// AnnotationInterface names the interface on which a Service is announced.
+	AnnotationInterface = "kube-vip.io/serviceInterface"
+	// AnnotationIgnore "true" leaves a Service to others.
+	AnnotationIgnore = "kube-vip.io/ignore"
+	// AnnotationHostname is what a Service calls itself to the DHCP server.
+	AnnotationHostname = "kube-vip.io/loadbalancerHostname"
+	// AnnotationRequestedIP is the address it would like from the DHCP server.
+	AnnotationRequestedIP = "kube-vip.io/requestedIP"
+	// AnnotationHardwareAddress is the MAC address it shows to the DHCP server.
+	AnnotationHardwareAddress = "kube-vip.io/hwaddr"
+	// AnnotationHost names the node that announces the Service.
+	AnnotationHost = "kube-vip.io/vipHost"
+	// AnnotationGiven has the addresses that Fairlead put into
+	// AnnotationAddresses: others in there are somebody's wish.
+	AnnotationGiven = "fairlead.io/given"
+)
+
+// Label says that kube-vip's cloud provider, or Fairlead in its place, looked
+// after a Service.
+const (
+	Label      = "implementation"
+	LabelValue = "kube-vip"
+)
+
+// Finalizer keeps a Service until its address has been given back.
+const Finalizer = "service.kubernetes.io/load-balancer-cleanup"
+
+// DefaultClass is served where class mode is switched on and names no other.
+const DefaultClass = "kube-vip.io/kube-vip-class"
+
+// Config is what the ConfigMap says.
+type Config struct {
+	// Pools, of which each namespace may use one at most.
+	Pools []lb.Pool
+	// Problems are sentences about keys, in the order of the keys.
+	Problems []Problem
+
+	interfaces map[string]string
+	share      map[string]bool
+	// poolOf has the key of the pool of each namespace that has one of its own;
+	// global is that of all others.
+	poolOf map[string]string
+	global string
+}
+
+// Problem is something wrong with one key of the ConfigMap.
+type Problem struct {
+	Key    string
+	Reason lb.Reason
+}
+
+// Interface on which Services of a namespace are announced; "" if that is not
+// said.
+func (c *Config) Interface(namespace string) string {
+	return c.inNamespace(c.interfaces, namespace)
+}
+
+func (c *Config) inNamespace(values map[string]string, namespace string) string {
+	if v, ok := values[namespace]; ok {
+		return v
+	}
+	return values[global]
+}
+
+// shares says whether Services of a namespace live on one address where their
+// ports allow.
+func (c *Config) shares(namespace string) bool {
+	if yes, ok := c.share[namespace]; ok {
+		return yes
+	}
+	return c.share[global]
+}
+
+// poolKey returns the key of the one pool for a namespace, or "".
+func (c *Config) poolKey(namespace string) string {
+	if key, ok := c.poolOf[namespace]; ok {
+		return key
+	}
+	return c.global
+}
+
+// namespaces that have a pool of their own.
+func (c *Config) namespaces() sets.Set[string] { return sets.KeySet(c.poolOf) }
+
+func (c *Config) tell(key string, reason lb.Reason) {
+	c.Problems = append(c.Problems, Problem{key, reason})
+}
+
+func (c *Config) sort() {
+	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
+		if a.Key < b.Key {
+			return -1
+		} else if a.Key > b.Key {
+			return 1
+		}
+		return 0
+	})
+}
