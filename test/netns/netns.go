@@ -79,7 +79,7 @@ func locked(t testing.TB, f func() error) {
 }
 
 // packages that programs are in.
-var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping"}
+var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base"}
 
 // Run runs a program in the namespace and returns what it prints. It is
 // installed if it is missing.
