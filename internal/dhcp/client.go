@@ -113,7 +113,7 @@ func (c *Client) Release() error {
 }
 
 func (c *Client) set(l *Lease, err error) {
-	same := l == nil && c.lease == nil || l != nil && c.lease != nil && l.Addr == c.lease.Addr && l.Until.Equal(c.lease.Until)
+	same := l == nil && c.lease == nil || l != nil && c.lease != nil && l.Addr == c.lease.Addr && l.Until.Equal(c.lease.Until) && l.Server == c.lease.Server
 	if same && errors.Is(err, c.err) && (err == nil) == (c.err == nil) {
 		c.lease = l
 		return
