@@ -85,7 +85,8 @@ MetalLB's words has the event under MetalLB's name.
 		{"On pools that do not", condition("Pool", false)},
 		{"On agents that announce", condition("Agent", true)},
 		{"On agents that do not, or not everything", condition("Agent", false)},
-		{"On objects of MetalLB's kinds", func(a lb.About) bool { return !slices.Contains([]string{"Service", "Pool", "Agent"}, a.On) }},
+		{"On the ConfigMap of kube-vip's cloud provider", func(a lb.About) bool { return a.On == "ConfigMap" }},
+		{"On objects of MetalLB's kinds", func(a lb.About) bool { return !slices.Contains([]string{"Service", "Pool", "Agent", "ConfigMap"}, a.On) }},
 	} {
 		p.heading(group.heading)
 		for _, code := range slices.SortedFunc(maps.Keys(lb.Reasons), inOrder) {

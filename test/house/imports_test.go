@@ -11,7 +11,7 @@ var layers = [][]string{
 	{"api/..."},
 	{"internal/lb"},
 	{
-		"internal/backend/...", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/elect", "internal/gossipkey",
+		"internal/backend/...", "internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kinds", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
