@@ -34,12 +34,11 @@ type AgentStatus struct {
 	// +listType=atomic
 	Addresses []Announcement `json:"addresses,omitempty"`
 
-	// Leases that the node has from DHCP servers, for Services whose address comes
-	// from one. They are written as soon as they change: the Services' statuses
-	// follow from here.
+	// Leases that the node has from DHCP servers, or asks for, for Services whose
+	// address comes from one: the Services' statuses follow from here.
 	//
 	// +optional
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=2000
 	// +listType=atomic
 	Leases []Lease `json:"leases,omitempty"`
 
@@ -71,30 +70,6 @@ type Announcement struct {
 	Protocol string `json:"protocol"`
 	// Since when the node has it.
 	Since metav1.Time `json:"since"`
-}
-
-// Lease is one address that a node has from a DHCP server for one Service.
-// Services that share the address have one each, all alike.
-type Lease struct {
-	// Service that has it, as namespace/name.
-	//
-	// +kubebuilder:validation:MaxLength=317
-	Service string `json:"service"`
-	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
-	// +kubebuilder:validation:MaxLength=45
-	Address string `json:"address"`
-	// Until when the address may be used without being renewed; without it, for
-	// ever.
-	//
-	// +optional
-	Until *metav1.Time `json:"until,omitempty"`
-	// Server that gave it: its address or, of an IPv6 server, its identifier (DUID).
-	// Without it the address is one that another node had, and no server has
-	// confirmed it yet.
-	//
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Server string `json:"server,omitempty"`
 }
 
 // AgentList is a list of agents.
