@@ -10,23 +10,73 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
 )
 
+// Context is what else counts when a Service is read.
+type Context struct {
+	NamespaceLabels map[string]string
+	// Dialects whose pools the Service's class may use.
+	Dialects []lb.Dialect
+	// KubeVIP is what the ConfigMap of kube-vip's cloud provider says; nil is one
+	// that is not there.
+	KubeVIP *kubevip.Config
+	// Elsewhere: others announce the addresses, and see to the traffic policy.
+	Elsewhere bool
+}
+
 // Request translates s, a Service of type LoadBalancer whose class may use the
 // pools of dialects. What cannot be understood is said in Request.Invalid.
 func Request(s *corev1.Service, namespaceLabels map[string]string, dialects []lb.Dialect) lb.Request {
-	r := native.Request(s, namespaceLabels, dialects)
-	r.Voice = lb.Native
-	if len(dialects) > 0 {
-		r.Voice = dialects[0]
+	return Context{NamespaceLabels: namespaceLabels, Dialects: dialects}.Request(s)
+}
+
+// Request translates s, a Service of type LoadBalancer. What cannot be understood
+// is said in Request.Invalid.
+func (c Context) Request(s *corev1.Service) lb.Request {
+	asked := s
+	if c.speaksKubeVIP() {
+		asked = kubevip.Strip(s)
 	}
-	if slices.Contains(dialects, lb.MetalLB) {
-		amend(&r, s)
+	r := native.Request(asked, c.NamespaceLabels, c.Dialects)
+	r.Voice = lb.Native
+	if len(c.Dialects) > 0 {
+		r.Voice = c.Dialects[0]
+	}
+	if slices.Contains(c.Dialects, lb.MetalLB) {
+		amend(&r, asked)
+	}
+	if c.speaksKubeVIP() {
+		config := c.KubeVIP
+		if config == nil {
+			config = kubevip.Parse(nil)
+		}
+		config.Amend(&r, s)
+	}
+	for field := range strings.SplitSeq(s.Annotations[native.AnnotationDHCP], ",") {
+		for _, f := range lb.Families {
+			r.DHCP[f] = r.DHCP[f] || field == f.String() && !r.Reallocate
+		}
+	}
+	if c.Elsewhere {
+		r.Backends = ""
 	}
 	return r
+}
+
+// speaksKubeVIP says whether Services are read in kube-vip's words, too: where
+// they come first, or somebody has made a ConfigMap.
+func (c Context) speaksKubeVIP() bool {
+	switch slices.Index(c.Dialects, lb.KubeVIP) {
+	case -1:
+		return false
+	case 0:
+		return true
+	}
+	return c.KubeVIP != nil && c.KubeVIP.Present
 }
 
 // amend adds to r what the annotations of MetalLB ask for. Both dialects may ask

@@ -48,12 +48,14 @@ type Class struct {
 	Name string `json:"name"`
 
 	// Backend that makes the addresses real. "announce": addresses from pools,
-	// announced by the nodes.
+	// announced by the nodes. "kube-vip": addresses from pools, written onto the
+	// Service for kube-vip to announce.
 	Backend Backend `json:"backend,omitempty"`
 
 	// Pools are the dialects whose pools the class may use. "native": the kind
 	// Pool; "metallb": MetalLB's kinds IPAddressPool and L2Advertisement, as far
-	// as they are installed. The first is also the one in whose words a Service
+	// as they are installed; "kube-vip": the ConfigMap of kube-vip's cloud
+	// provider, if it is there. The first is also the one in whose words a Service
 	// that has nothing is told why.
 	Pools []lb.Dialect `json:"pools,omitempty"`
 }
@@ -61,12 +63,16 @@ type Class struct {
 // Backend makes addresses real.
 type Backend string
 
-// Announce takes addresses from pools; the nodes announce them.
-const Announce Backend = "announce"
+const (
+	// Announce takes addresses from pools; the nodes announce them.
+	Announce Backend = "announce"
+	// KubeVIP takes addresses from pools; kube-vip announces them.
+	KubeVIP Backend = "kube-vip"
+)
 
 var (
-	backends = []Backend{Announce}
-	dialects = []lb.Dialect{lb.Native, lb.MetalLB}
+	backends = []Backend{Announce, KubeVIP}
+	dialects = []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}
 )
 
 // DefaultClass is the class served besides "" where no file says otherwise.
@@ -139,6 +145,9 @@ func (c *Configuration) complete() {
 	for i := range c.Classes {
 		if c.Classes[i].Backend == "" {
 			c.Classes[i].Backend = Announce
+		}
+		if len(c.Classes[i].Pools) == 0 && c.Classes[i].Backend == KubeVIP {
+			c.Classes[i].Pools = []lb.Dialect{lb.KubeVIP}
 		}
 		if len(c.Classes[i].Pools) == 0 {
 			c.Classes[i].Pools = slices.Clone(dialects)

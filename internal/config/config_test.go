@@ -12,7 +12,7 @@ import (
 
 func TestParse(t *testing.T) {
 	const head = "apiVersion: fairlead.io/v1alpha1\nkind: Configuration\n"
-	all := []lb.Dialect{lb.Native, lb.MetalLB}
+	all := []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}
 	tests := []struct {
 		name, file string
 		want       []Class

@@ -20,6 +20,8 @@ type Allocator struct {
 
 	quotas  bool // any pool has one
 	classic bool // any pool is
+	leasing bool // any pool has addresses that a DHCP server gives
+	loners  int  // Services that are Alone
 
 	// What pools reserve, by address and by Service.
 	reserved    map[netip.Addr]reservation
@@ -63,11 +65,12 @@ type service struct {
 	// lost are the addresses that s had before, or claimed in vain, and may still
 	// publish because its status is behind.
 	lost []netip.Addr
-	// lead is the address that was told first when s last had two. Where both are
-	// out of pool, no pool says any more which one that is.
-	lead    netip.Addr
-	settled bool // has a verdict
-	lacking bool // has not all that it asks for
+	// pair is what was told when s last had two, in that order. Where both are out
+	// of pool, no pool says any more which one is first.
+	pair    [len(lb.Families)]netip.Addr
+	leased  [len(lb.Families)]bool // the address is for a DHCP server to give
+	settled bool                   // has a verdict
+	lacking bool                   // has not all that it asks for
 	touched bool
 	gone    bool
 }
@@ -159,6 +162,7 @@ func (a *Allocator) enter(r *lb.Request) *service {
 	case s == nil:
 		s = &service{req: *r, granted: grantedTo(r)}
 		a.services[r.Service] = s
+		a.count(nil, r)
 	case sharesLike(&s.req, r) && s.req.Created.Equal(r.Created):
 		s.req = *r
 	default:
@@ -187,6 +191,7 @@ func (a *Allocator) forget(name types.NamespacedName) {
 	s.gone = true
 	a.unwait(s)
 	delete(a.services, name)
+	a.count(s, nil)
 	for _, f := range lb.Families {
 		if was := s.has[f]; was.IsValid() {
 			a.release(s, f)
@@ -194,6 +199,16 @@ func (a *Allocator) forget(name types.NamespacedName) {
 		}
 	}
 	a.wake(nil)
+}
+
+// count notes that the request of s, which may be nil, becomes r, which may be.
+func (a *Allocator) count(s *service, r *lb.Request) {
+	if s != nil && s.req.Alone {
+		a.loners--
+	}
+	if r != nil && r.Alone {
+		a.loners++
+	}
 }
 
 // reconsiderAll looks at all Services again after a change of pools.
@@ -258,5 +273,5 @@ func (a *Allocator) finish(subject *service) (changed []types.NamespacedName) {
 }
 
 func sameVerdict(v, w *lb.Verdict) bool {
-	return v.Reason == w.Reason && slices.Equal(v.Addresses, w.Addresses) && slices.Equal(v.Pools, w.Pools)
+	return v.Reason == w.Reason && sameButReason(v, w)
 }

@@ -101,10 +101,19 @@ func (a *Allocator) answer(s *service, l lack) {
 		}
 	}
 	var first, second *pool
-	var node, out []netip.Addr
+	var node, out, outside []netip.Addr
 	for _, x := range addresses {
-		p := a.home(s, x)
+		var p *pool
+		leased := s.leased[lb.FamilyOf(x)]
+		if leased {
+			p = a.leasingPool(s, lb.FamilyOf(x))
+		} else {
+			p = a.home(s, x)
+		}
 		switch {
+		case p == nil && leased:
+		case p == nil && a.anywhere(s, x):
+			outside = append(outside, x)
 		case p == nil:
 			out = append(out, x)
 		case first == nil:
@@ -117,17 +126,17 @@ func (a *Allocator) answer(s *service, l lack) {
 		}
 	}
 	if len(addresses) > 1 {
-		if first == nil && addresses[1] == s.lead || addresses[0].Is6() && (classic(first) || classic(second)) {
+		if first == nil && s.pair == [...]netip.Addr{addresses[1], addresses[0]} || addresses[0].Is6() && (classic(first) || classic(second)) {
 			slices.Reverse(addresses)
 			slices.Reverse(out)
 			if second != nil {
 				first, second = second, first
 			}
 		}
-		s.lead = addresses[0]
+		s.pair = [...]netip.Addr{addresses[0], addresses[1]}
 	}
 
-	v := lb.Verdict{Addresses: s.verdict.Addresses}
+	v := lb.Verdict{Addresses: s.verdict.Addresses, DHCP: s.leased}
 	if !slices.Equal(addresses, v.Addresses) {
 		v.Addresses = slices.Clone(addresses)
 	}
@@ -144,12 +153,16 @@ func (a *Allocator) answer(s *service, l lack) {
 		v.Reason = lb.AddressIsNode.With(node[0], a.nodes[node[0]]).Keeping(v.Addresses)
 	case len(out) > 0:
 		v.Reason = a.saysOutOfPool(s, out)
+	case l.lease:
+		v.Reason = lb.WaitingForLease.With(familyList(s.awaited())).Keeping(v.Addresses)
+	case len(outside) > 0:
+		v.Reason = lb.OutsidePools.Say(lb.ListAddrs(outside))
 	case l.second:
-		v.Reason = lb.SingleFamily.Say(lb.ListAddrs(v.Addresses), poolNames(first, second), a.noSecond(s, l.family))
+		v.Reason = lb.SingleFamily.Say(lb.ListAddrs(v.Addresses), s.origin(first, second), a.noSecond(s, l.family))
 	case s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
 		v.Reason = s.verdict.Reason
 	default:
-		v.Reason = lb.Ready.Say(lb.ListAddrs(v.Addresses), poolNames(first, second))
+		v.Reason = lb.Ready.Say(lb.ListAddrs(v.Addresses), s.origin(first, second))
 	}
 	a.conclude(s, v)
 }
@@ -166,14 +179,34 @@ func publishOrder(r *lb.Request) []lb.Family {
 }
 
 func sameButReason(v, w *lb.Verdict) bool {
-	return slices.Equal(v.Addresses, w.Addresses) && slices.Equal(v.Pools, w.Pools)
+	return slices.Equal(v.Addresses, w.Addresses) && slices.Equal(v.Pools, w.Pools) && v.DHCP == w.DHCP
 }
 
-func poolNames(first, second *pool) string {
-	if second != nil {
+// origin says from where s has its addresses.
+func (s *service) origin(first, second *pool) string {
+	const server = "a DHCP server"
+	leased := s.leased[lb.IPv4] || s.leased[lb.IPv6]
+	switch {
+	case second != nil && leased:
+		return "pools " + first.name + " and " + second.name + " and " + server
+	case second != nil:
 		return "pools " + first.name + " and " + second.name
+	case first == nil:
+		return server
+	case leased:
+		return "pool " + first.name + " and " + server
 	}
 	return "pool " + first.name
+}
+
+// awaited are the families of which a DHCP server has yet to give s an address.
+func (s *service) awaited() (families []lb.Family) {
+	for _, f := range publishOrder(&s.req) {
+		if s.leased[f] && !s.has[f].IsValid() {
+			families = append(families, f)
+		}
+	}
+	return families
 }
 
 // saysOutOfPool tells of each address why it is out of pool, once if that is

@@ -50,8 +50,8 @@ func (a *Allocator) mixed(s *service, pools []*pool) bool {
 	if !a.classic {
 		return false
 	}
-	for _, x := range s.has {
-		if x.IsValid() && classic(a.home(s, x)) {
+	for f, x := range s.has {
+		if x.IsValid() && !s.leased[f] && classic(a.home(s, x)) {
 			return true
 		}
 	}
@@ -60,8 +60,8 @@ func (a *Allocator) mixed(s *service, pools []*pool) bool {
 
 // goes says whether s may have an address of source beside those it has.
 func (a *Allocator) goes(s *service, source []*pool) bool {
-	for _, x := range s.has {
-		if x.IsValid() && !a.near(s, x, source) {
+	for f, x := range s.has {
+		if x.IsValid() && !s.leased[f] && !a.near(s, x, source) {
 			return false
 		}
 	}
@@ -78,9 +78,10 @@ func (a *Allocator) near(s *service, x netip.Addr, source []*pool) bool {
 	return !classic(home)
 }
 
-// together says whether s may have both x and y.
+// together says whether s may have both x and y. What a DHCP server gave goes
+// with everything.
 func (a *Allocator) together(s *service, x, y netip.Addr) bool {
-	if !a.classic || !x.IsValid() || !y.IsValid() {
+	if !a.classic || s.leased[lb.IPv4] || s.leased[lb.IPv6] || !x.IsValid() || !y.IsValid() {
 		return true
 	}
 	p, q := a.home(s, x), a.home(s, y)
@@ -92,8 +93,8 @@ func (a *Allocator) together(s *service, x, y netip.Addr) bool {
 func (a *Allocator) fit(p *pool, s *service, f lb.Family) (x netip.Addr, ok bool) {
 	free, ok := p.pick(f)
 	ok = ok && p.room(s.req.Service.Namespace, 1)
-	o := a.shared[groupOf(&s.req)]
-	if o == nil || s.req.ShareKey == "" {
+	o := a.shared[groupOf(&s.req, f)]
+	if o == nil || !joinable(&s.req, f) {
 		return free, ok
 	}
 	only := [...]*pool{p}

@@ -186,7 +186,7 @@ func (a *Allocator) join(s *service, f lb.Family, pools []*pool) bool {
 // joins says whether one of the pools lets s live on x, on which others of its
 // group have left it room.
 func (a *Allocator) joins(s *service, x netip.Addr, pools []*pool) bool {
-	if a.exclusive(x) != nil {
+	if a.exclusive(x) != nil || a.loner(s, x) != nil {
 		return false
 	}
 	if _, isNode := a.nodes[x]; isNode {

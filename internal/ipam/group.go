@@ -11,7 +11,17 @@ import (
 // group is what all Services on one address have in common.
 type group struct{ key, backends string }
 
-func groupOf(r *lb.Request) group { return group{r.ShareKey, r.Backends} }
+// groupOf is the group of r on addresses of family f; one without a key is none.
+func groupOf(r *lb.Request, f lb.Family) group {
+	if r.ShareOnly != nil && *r.ShareOnly != f {
+		return group{}
+	}
+	return group{r.ShareKey, r.Backends}
+}
+
+// joinable says whether the Service of r takes new neighbours on addresses of
+// family f.
+func joinable(r *lb.Request, f lb.Family) bool { return !r.Alone && groupOf(r, f).key != "" }
 
 // offers are the addresses that the Services of one group have, and on which of
 // them a port is in use: so an address with room for a Service is found without

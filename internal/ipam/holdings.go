@@ -75,7 +75,7 @@ func (a *Allocator) release(s *service, f lb.Family) {
 	} else {
 		a.held[address] = head
 	}
-	a.unoffer(s, address, head == nil)
+	a.unoffer(s, address, head)
 	out := a.isOut(address)
 	for _, p := range a.cover.pools(address) {
 		n, ok := p.numberOf(address)

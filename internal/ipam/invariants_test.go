@@ -34,7 +34,11 @@ func checkInvariants(t failer, a *Allocator) {
 func checkHoldings(t failer, a *Allocator) {
 	t.Helper()
 	holdings := 0
+	loners := 0
 	for name, s := range a.services {
+		if s.req.Alone {
+			loners++
+		}
 		if s.gone || s.req.Service != name {
 			t.Errorf("%s: wrong entry", name)
 		}
@@ -48,7 +52,7 @@ func checkHoldings(t failer, a *Allocator) {
 				t.Errorf("%s has %s, but the address does not know", name, x)
 			}
 			for u := range users(a.held[x], f) {
-				if c, _ := conflictOf(&s.req, &u.req); u != s && c != noConflict {
+				if c, _ := conflictOf(&s.req, &u.req, f); u != s && c != noConflict {
 					t.Errorf("%s and %s both have %s: conflict %d", name, u.req.Service, x, c)
 				}
 			}
@@ -77,12 +81,15 @@ func checkHoldings(t failer, a *Allocator) {
 	if holdings != 0 {
 		t.Errorf("holdings differ by %d", holdings)
 	}
+	if loners != a.loners {
+		t.Errorf("%d are alone, want %d", a.loners, loners)
+	}
 	offered, inUse := 0, 0
 	for g, o := range a.shared {
 		for _, f := range lb.Families {
 			for _, k := range o.all[f] {
 				offered++
-				if head := a.held[k.addr(f)]; head == nil || groupOf(&head.req) != g {
+				if head := a.held[k.addr(f)]; head == nil || groupOf(&head.req, f) != g {
 					t.Errorf("%s is offered to %v", k.addr(f), g)
 				}
 			}
@@ -92,11 +99,13 @@ func checkHoldings(t failer, a *Allocator) {
 		}
 	}
 	for x, head := range a.held {
+		counted := false
 		for u := range users(head, lb.FamilyOf(x)) {
-			if u.req.ShareKey != "" {
-				if u == head {
+			if joinable(&u.req, lb.FamilyOf(x)) {
+				if !counted {
 					offered--
 				}
+				counted = true
 				ports := slices.Clone(u.req.Ports)
 				slices.SortFunc(ports, func(p, q lb.Port) int { return strings.Compare(fmt.Sprint(p), fmt.Sprint(q)) })
 				inUse -= len(slices.Compact(ports))
@@ -112,14 +121,15 @@ func checkHoldings(t failer, a *Allocator) {
 // ports of s in use.
 func checkOffered(t failer, a *Allocator, s *service, x netip.Addr) {
 	t.Helper()
-	o := a.shared[groupOf(&s.req)]
-	if s.req.ShareKey == "" {
-		if o != nil {
-			t.Errorf("%s of %s: offered without a key", x, s.req.Service)
-		}
+	f := lb.FamilyOf(x)
+	g := groupOf(&s.req, f)
+	o := a.shared[g]
+	if g.key == "" && o != nil {
+		t.Errorf("%s of %s: offered without a key", x, s.req.Service)
+	}
+	if !joinable(&s.req, f) {
 		return
 	}
-	f := lb.FamilyOf(x)
 	if o == nil || !slices.Contains(o.all[f], keyOf(x)) {
 		t.Errorf("%s of %s: not offered", x, s.req.Service)
 		return

@@ -46,8 +46,8 @@ func (a *Allocator) awaitOwn(s *service, f lb.Family) {
 			a.awaitNamed(s, x)
 		}
 	}
-	if r.ShareKey != "" {
-		a.await(s, a.groupQueue(r))
+	if joinable(r, f) {
+		a.await(s, a.groupQueue(r, f))
 	}
 }
 

@@ -28,6 +28,7 @@ type owner struct {
 	told    []netip.Addr // in this order
 	granted string
 	settled bool
+	leased  [len(lb.Families)]bool
 }
 
 func newModel() *model { return &model{services: map[types.NamespacedName]*owner{}} }
@@ -208,7 +209,7 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 }
 
 func (m *model) unshared(o *owner, p netip.Addr) bool {
-	return m.exclusive(p) && len(m.holders(p)) > 0 && m.rival(o, p) == nil
+	return (m.exclusive(p) || m.kept(o, p)) && len(m.holders(p)) > 0 && m.rival(o, p) == nil
 }
 
 func (o *owner) leave(f lb.Family) {
@@ -234,6 +235,9 @@ func (m *model) agrees(o *owner, p netip.Addr) bool {
 			return false
 		}
 	}
+	if m.leases(o, lb.FamilyOf(p)) {
+		return slices.Contains(o.req.Leased, p)
+	}
 	return o.req.Invalid == nil && m.poolsAllow(o, p)
 }
 
@@ -245,11 +249,14 @@ func (m *model) decide(o *owner) {
 	}
 	want := wanted(r)
 	was := maps.Clone(o.has)
+	m.lease(o)
+	then := maps.Clone(o.has)
 
 	named := map[lb.Family]bool{}
 	for _, x := range r.Addresses {
 		f := lb.FamilyOf(x)
 		if named[f] || !slices.Contains(want, f) {
+			m.loses(o, was)
 			return
 		}
 		named[f] = true
@@ -258,7 +265,8 @@ func (m *model) decide(o *owner) {
 		if f := lb.FamilyOf(x); o.has[f] != x {
 			delete(o.has, f)
 			if !m.canHave(o, x) {
-				o.has = was
+				o.has = then
+				m.loses(o, was)
 				return
 			}
 			o.has[f] = x
@@ -266,11 +274,14 @@ func (m *model) decide(o *owner) {
 	}
 	apart := !maps.Equal(was, o.has) && !m.together(o, o.has[lb.IPv4], o.has[lb.IPv6])
 	if apart && len(named) == 2 {
-		o.has = was
+		o.has = then
 		return
 	}
 	var missing []lb.Family
 	for _, f := range want {
+		if o.leased[f] {
+			continue
+		}
 		if x, ok := o.has[f]; !ok || !named[f] && (apart || m.wantsToLeave(o, x)) {
 			missing = append(missing, f)
 		}
@@ -281,7 +292,7 @@ func (m *model) decide(o *owner) {
 	}
 	require := r.Policy == lb.RequireDualStack
 	pair := false
-	if len(want) == 2 && m.mixed(o) {
+	if len(want) == 2 && !o.leased[lb.IPv4] && !o.leased[lb.IPv6] && m.mixed(o) {
 		switch len(missing) {
 		case 2:
 			pair = require
@@ -302,15 +313,12 @@ func (m *model) decide(o *owner) {
 			loses = true
 		}
 	}
-	if require && (len(was) == 0 && len(o.has) < len(want) || loses) {
+	lacks := slices.ContainsFunc(missing, func(f lb.Family) bool { return !o.has[f].IsValid() })
+	if require && (len(was) == 0 && lacks || loses) {
 		o.has = was
 		return
 	}
-	for f, x := range was {
-		if o.has[f] != x {
-			o.lost = append(o.lost, x)
-		}
-	}
+	m.loses(o, was)
 	if !stuck && o.granted != r.Pool {
 		o.granted = r.Pool
 		m.decide(o)
@@ -433,7 +441,7 @@ func (m *model) shareable(o *owner, f lb.Family, candidates []lb.Pool) (out []ne
 	slices.SortFunc(all, netip.Addr.Compare)
 	for _, x := range all {
 		_, who := m.reservation(x)
-		if m.rival(o, x) != nil || m.exclusive(x) || m.nodes[x] != "" || who.Name != "" && who != o.req.Service {
+		if m.rival(o, x) != nil || m.exclusive(x) || m.kept(o, x) || m.nodes[x] != "" || who.Name != "" && who != o.req.Service {
 			continue
 		}
 		for _, p := range candidates {
@@ -478,7 +486,7 @@ func (m *model) firstFree(p lb.Pool, f lb.Family) netip.Addr {
 // canHave says whether o could have x if it asked for it.
 func (m *model) canHave(o *owner, x netip.Addr) bool {
 	others := len(m.holders(x)) > 0
-	return m.poolsAllow(o, x) && m.rival(o, x) == nil && !(others && m.exclusive(x))
+	return m.poolsAllow(o, x) && m.rival(o, x) == nil && !(others && (m.exclusive(x) || m.kept(o, x)))
 }
 
 func (m *model) poolsAllow(o *owner, x netip.Addr) bool {
@@ -486,16 +494,20 @@ func (m *model) poolsAllow(o *owner, x netip.Addr) bool {
 	if m.nodes[x] != "" || who.Name != "" && who != o.req.Service {
 		return false
 	}
+	outside := m.anywhere(o, x)
 	for _, p := range m.pools {
 		if asked := m.asked(&o.req); o.req.Pool != "" && (asked == nil || asked.Key != p.Key) {
 			continue
 		}
 		if slices.Contains(o.req.Dialects, p.Key.Dialect) && m.works(p) && !p.Disabled && p.Admits(&o.req) &&
-			slices.Contains(members(p), x) && m.quotaAllows(p, o, x) {
-			return true
+			slices.Contains(members(p), x) {
+			if m.quotaAllows(p, o, x) {
+				return true
+			}
+			outside = false
 		}
 	}
-	return false
+	return outside
 }
 
 func (m *model) asked(r *lb.Request) *lb.Pool {
@@ -539,7 +551,9 @@ func (m *model) rival(o *owner, x netip.Addr) *owner {
 		if h == o {
 			continue
 		}
-		shares := o.req.ShareKey != "" && h.req.ShareKey == o.req.ShareKey && h.req.Backends == o.req.Backends
+		f := lb.FamilyOf(x)
+		only := o.req.ShareOnly != nil && *o.req.ShareOnly != f || h.req.ShareOnly != nil && *h.req.ShareOnly != f
+		shares := !only && o.req.ShareKey != "" && h.req.ShareKey == o.req.ShareKey && h.req.Backends == o.req.Backends
 		if !shares || slices.ContainsFunc(o.req.Ports, func(p lb.Port) bool { return slices.Contains(h.req.Ports, p) }) {
 			return h
 		}

@@ -36,7 +36,7 @@ func (m *model) source(o *owner, x netip.Addr) (key lb.PoolKey) {
 }
 
 func (m *model) together(o *owner, x, y netip.Addr) bool {
-	return !x.IsValid() || !y.IsValid() || m.source(o, x) == m.source(o, y)
+	return o.leased[lb.IPv4] || o.leased[lb.IPv6] || !x.IsValid() || !y.IsValid() || m.source(o, x) == m.source(o, y)
 }
 
 // tell writes down what o has in the order in which it is told: IPv4 first if it
@@ -44,7 +44,11 @@ func (m *model) together(o *owner, x, y netip.Addr) bool {
 func (m *model) tell(o *owner) {
 	order := slices.Clone(o.req.Families)
 	none := true
-	for _, x := range o.has {
+	for f, x := range o.has {
+		if o.leased[f] {
+			none = none && !m.standsFor(o, f)
+			continue
+		}
 		none = none && !m.inPool(o, x)
 		if m.source(o, x) != (lb.PoolKey{}) {
 			order = nil
@@ -68,8 +72,8 @@ func (m *model) tell(o *owner) {
 
 // mixed says whether any Classic pool plays a part for o.
 func (m *model) mixed(o *owner) bool {
-	for _, x := range o.has {
-		if m.source(o, x) != (lb.PoolKey{}) {
+	for f, x := range o.has {
+		if !o.leased[f] && m.source(o, x) != (lb.PoolKey{}) {
 			return true
 		}
 	}
@@ -124,8 +128,8 @@ func (m *model) fill(o *owner, missing []lb.Family, pair bool) {
 			key = source[0].Key
 		}
 		goes := true
-		for _, x := range o.has {
-			goes = goes && m.source(o, x) == key
+		for f, x := range o.has {
+			goes = goes && (o.leased[f] || m.source(o, x) == key)
 		}
 		if goes && whole(missing, source) {
 			return

@@ -65,6 +65,12 @@ func drawPools(t *rapid.T) (pools []lb.Pool) {
 		if rarely(t, 5, "namespaced") {
 			p.Namespaces = sets.New("shop")
 		}
+		if rarely(t, 6, "except") {
+			p.Except = sets.New("web")
+		}
+		if !p.Classic && rarely(t, 4, "dhcp") {
+			p.DHCP[rapid.SampledFrom(lb.Families[:]).Draw(t, "by dhcp")] = true
+		}
 		if rarely(t, 6, "selector") {
 			p.ServiceSelectors = []labels.Selector{labels.Set{"tier": "gold"}.AsSelector()}
 		}
@@ -134,6 +140,20 @@ func drawRequest(t *rapid.T, n types.NamespacedName) lb.Request {
 	if rarely(t, 2, "shares") {
 		r.ShareKey = rapid.SampledFrom([]string{"k", "j"}).Draw(t, "key")
 		r.Backends = rapid.SampledFrom([]string{"", "", "app=x"}).Draw(t, "backends")
+		r.Alone = rarely(t, 4, "alone")
+		if rarely(t, 4, "shares one family") {
+			r.ShareOnly = &lb.Families[lb.IPv4]
+		}
+	}
+	r.Anywhere = rarely(t, 3, "anywhere")
+	if r.Anywhere && rarely(t, 3, "outside") {
+		r.Addresses = append(r.Addresses, rapid.SampledFrom([]netip.Addr{strange[0], strange[3]}).Draw(t, "outside address"))
+	}
+	if rarely(t, 6, "asks for dhcp") {
+		r.DHCP[rapid.SampledFrom(lb.Families[:]).Draw(t, "asked by dhcp")] = true
+	}
+	if rarely(t, 4, "leased") {
+		r.Leased = rapid.SliceOfN(rapid.SampledFrom(append([]netip.Addr{strange[0], strange[3]}, universe...)), 1, 2).Draw(t, "leases")
 	}
 	r.Ports = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) lb.Port {
 		return lb.Port{Protocol: "TCP", Number: uint16(rapid.IntRange(1, 4).Draw(t, "port"))}
@@ -282,7 +302,9 @@ func (w *world) restart(t *rapid.T) {
 		func() { w.hear(w.a.SetPools(w.pools)) },
 		func() { w.hear(w.a.SetNodes(w.nodes)) },
 	}
-	late := rapid.Bool().Draw(t, "pools last")
+	// What needs no pool would be taken before they are there.
+	needless := func(r lb.Request) bool { return r.Anywhere || len(r.Leased) > 0 || r.Alone }
+	late := rapid.Bool().Draw(t, "pools last") && !slices.ContainsFunc(all, needless)
 	if !late {
 		for _, step := range steps {
 			step()
@@ -312,8 +334,17 @@ func (w *world) check(t *rapid.T) {
 		if told := w.told[o.req.Service]; !sameVerdict(&v, &told) {
 			t.Errorf("%s: was told %v, but is %v", o.req.Service, told, v)
 		}
-		if out := slices.ContainsFunc(want, func(x netip.Addr) bool { return !w.m.inPool(o, x) }); v.Reason.Code == lb.Ready && out || v.Reason.Code == lb.OutOfPool && !out {
+		out := slices.ContainsFunc(want, func(x netip.Addr) bool {
+			return !w.m.inPool(o, x) && !o.leased[lb.FamilyOf(x)] && !w.m.anywhere(o, x)
+		})
+		if v.Reason.Code == lb.Ready && out || v.Reason.Code == lb.OutOfPool && !out {
 			t.Errorf("%s: out of pool is %v, but %s", o.req.Service, out, v.Reason)
+		}
+		if o.req.Invalid == nil && v.DHCP != o.leased {
+			t.Errorf("%s: by DHCP %v, want %v; %s", o.req.Service, v.DHCP, o.leased, v.Reason)
+		}
+		if v.Reason.Code == lb.OutsidePools && !slices.ContainsFunc(want, func(x netip.Addr) bool { return w.m.anywhere(o, x) && !w.m.inPool(o, x) }) {
+			t.Errorf("%s: %s, but has %v", o.req.Service, v.Reason, want)
 		}
 		if v.Reason.Code == lb.Ready && len(want) != len(wanted(&o.req)) {
 			t.Errorf("%s: ready with %v", o.req.Service, want)

@@ -82,7 +82,7 @@ func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 		}
 		with := a.partner(s, f, published)
 		for _, p := range published {
-			if !p.IsValid() || lb.FamilyOf(p) != f || lb.Unusable(netipx.IPRangeFrom(p, p)) != "" {
+			if !p.IsValid() || lb.FamilyOf(p) != f || a.unusable(p) {
 				continue
 			}
 			if s.has[f].IsValid() {
@@ -103,13 +103,20 @@ func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 		}
 	}
 	if !s.settled {
-		if i := slices.IndexFunc(published, func(p netip.Addr) bool { return slices.Contains(s.has[:], p) }); i >= 0 {
-			s.lead = published[i]
+		if four, six := slices.Index(published, s.has[lb.IPv4]), slices.Index(published, s.has[lb.IPv6]); four >= 0 && six >= 0 {
+			s.pair = [...]netip.Addr{published[min(four, six)], published[max(four, six)]}
 		}
 	} else if s.has != had {
 		a.leaveApart(s, published)
 	}
 	return others
+}
+
+// unusable says whether no Service can have p. Link-local addresses are for those
+// who put them into a pool.
+func (a *Allocator) unusable(p netip.Addr) bool {
+	kind := lb.Unusable(netipx.IPRangeFrom(p, p))
+	return kind != "" && !(kind == lb.LinkLocal && a.InPool(p))
 }
 
 // partner returns the address beside which s would have another of family f: the
@@ -165,6 +172,9 @@ func (a *Allocator) disagrees(s *service, p netip.Addr) bool {
 		if lb.FamilyOf(x) == lb.FamilyOf(p) && x != p {
 			return true
 		}
+	}
+	if a.leases(s, lb.FamilyOf(p)) {
+		return !slices.Contains(s.req.Leased, p)
 	}
 	return a.refusalOfPools(s, p) != nil
 }

@@ -36,7 +36,7 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 		if !slices.Contains(r.Dialects, p.Key.Dialect) || asked != nil && p != asked {
 			continue
 		}
-		if _, ok := p.numberOf(x); !ok {
+		if _, ok := p.numberOf(x); !ok || a.anywhere(s, x) && !p.gives(r) {
 			continue
 		}
 		reason := a.refusalOf(p, s, x)
@@ -47,11 +47,23 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 			first = reason
 		}
 	}
+	if first == nil && a.anywhere(s, x) {
+		if reserved, ok := a.reserved[x]; ok && reserved.service != r.Service {
+			reason := lb.AddressReserved.With(x, reserved.service, reserved.pool.Key.String())
+			return &reason
+		}
+		return nil
+	}
 	if first == nil {
 		reason := lb.AddressNotInPool.With(x, a.whereabouts(r, asked, x))
 		first = &reason
 	}
 	return first
+}
+
+// anywhere says whether s asks for x, be it in a pool or not.
+func (a *Allocator) anywhere(s *service, x netip.Addr) bool {
+	return s.req.Anywhere && s.req.Pool == "" && slices.Contains(s.req.Addresses, x)
 }
 
 // refusalOf says why pool p, which has x, does not give it to s.

@@ -264,6 +264,12 @@ func (s *script) pool(name string, words []string) lb.Pool {
 			p.Created = time.Unix(int64(number(value)), 0)
 		case "namespaces":
 			p.Namespaces = sets.New(strings.Split(value, ",")...)
+		case "except":
+			p.Except = sets.New(strings.Split(value, ",")...)
+		case "dhcp":
+			for _, f := range strings.Split(value, ",") {
+				p.DHCP[families[f]] = true
+			}
 		case "namespace-labels":
 			p.NamespaceSelectors = append(p.NamespaceSelectors, selector(value))
 		case "labels":
@@ -311,7 +317,7 @@ func (s *script) request(name string, words []string) lb.Request {
 		case "families":
 			r.Families = nil
 			for _, f := range strings.Split(value, ",") {
-				r.Families = append(r.Families, map[string]lb.Family{"4": lb.IPv4, "6": lb.IPv6}[f])
+				r.Families = append(r.Families, families[f])
 			}
 		case "prefer":
 			r.Policy = lb.PreferDualStack
@@ -341,6 +347,19 @@ func (s *script) request(name string, words []string) lb.Request {
 			for _, d := range strings.Split(value, ",") {
 				r.Dialects = append(r.Dialects, lb.Dialect(d))
 			}
+		case "anywhere":
+			r.Anywhere = true
+		case "dhcp":
+			for _, f := range strings.Split(value, ",") {
+				r.DHCP[families[f]] = true
+			}
+		case "leased":
+			r.Leased = append(r.Leased, addr(value))
+		case "share-only":
+			f := families[value]
+			r.ShareOnly = &f
+		case "alone":
+			r.Alone = true
 		case "reallocate":
 			r.Reallocate = true
 		case "invalid":
@@ -355,6 +374,8 @@ func (s *script) request(name string, words []string) lb.Request {
 	}
 	return r
 }
+
+var families = map[string]lb.Family{"4": lb.IPv4, "6": lb.IPv6}
 
 func (s *script) age(known time.Time) time.Time {
 	if !known.IsZero() {

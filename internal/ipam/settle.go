@@ -44,7 +44,7 @@ func (a *Allocator) evaluate(s *service) {
 			lack = a.pursue(s)
 		}
 	}
-	s.lacking = lack.reason != nil || lack.second
+	s.lacking = lack.reason != nil || lack.second || lack.lease
 	for _, f := range lb.Families {
 		if s.has[f] != was[f] {
 			if was[f].IsValid() {
@@ -64,12 +64,17 @@ type lack struct {
 	reason *lb.Reason // why it has not what it needs
 	second bool       // or only: it prefers dual-stack, and
 	family lb.Family  // has no address of this family
+	lease  bool       // or only: it waits for a DHCP server
 }
 
-// pursue gets s what it asks for and has not: first the addresses that it
-// names, all of them or none; then one of each family that is still missing.
+// pursue gets s what it asks for and has not: what DHCP servers gave it; then the
+// addresses that it names, all of them or none; then one of each family that is still missing.
 func (a *Allocator) pursue(s *service) lack {
 	r, was := &s.req, s.has
+	var waits lack
+	if none := [len(lb.Families)]bool{}; a.leasing || r.DHCP != none || s.leased != none {
+		waits = a.takeLeased(s)
+	}
 	if len(r.Addresses) > 0 {
 		if reason := a.takeNamed(s); reason != nil {
 			return lack{reason: reason}
@@ -79,6 +84,9 @@ func (a *Allocator) pursue(s *service) lack {
 	var missing [len(lb.Families)]lb.Family
 	n := 0
 	for _, f := range wanted(r) {
+		if s.leased[f] {
+			continue
+		}
 		if !s.has[f].IsValid() || a.mustMove(s, f) || moved && a.strays(s, f) {
 			missing[n] = f
 			n++
@@ -86,9 +94,14 @@ func (a *Allocator) pursue(s *service) lack {
 	}
 	if n == 0 {
 		s.granted = r.Pool
-		return lack{}
+		return waits
 	}
-	return a.takeAny(s, missing[:n], was)
+	l := a.takeAny(s, missing[:n], was)
+	if l.reason == nil {
+		l.reason = waits.reason
+	}
+	l.lease = waits.lease
+	return l
 }
 
 // takeNamed gives s the addresses that it asks for, or says why not.
@@ -223,7 +236,7 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 // are missing, or it may leave what it has for them.
 func (a *Allocator) needsPair(s *service, missing []lb.Family, old [len(lb.Families)]netip.Addr, pools []*pool) bool {
 	r := &s.req
-	if len(wanted(r)) < 2 || !a.mixed(s, pools) {
+	if len(wanted(r)) < 2 || s.leased[lb.IPv4] || s.leased[lb.IPv6] || !a.mixed(s, pools) {
 		return false
 	}
 	if len(missing) > 1 {

@@ -10,10 +10,11 @@ import (
 
 // offer makes address, which s holds now, known to those who may join it.
 func (a *Allocator) offer(s *service, address netip.Addr) {
-	if s.req.ShareKey == "" {
+	f := lb.FamilyOf(address)
+	if !joinable(&s.req, f) {
 		return
 	}
-	g := groupOf(&s.req)
+	g := groupOf(&s.req, f)
 	o := a.shared[g]
 	if o == nil {
 		o = &offers{inUse: map[lb.Port]*[len(lb.Families)]keys{}}
@@ -22,12 +23,20 @@ func (a *Allocator) offer(s *service, address netip.Addr) {
 	o.add(address, s.req.Ports)
 }
 
-// unoffer is the inverse of offer; last says that s was the last user of address.
-func (a *Allocator) unoffer(s *service, address netip.Addr, last bool) {
-	if s.req.ShareKey == "" {
+// unoffer is the inverse of offer; head is the first of the users that are left.
+func (a *Allocator) unoffer(s *service, address netip.Addr, head *service) {
+	f := lb.FamilyOf(address)
+	if !joinable(&s.req, f) {
 		return
 	}
-	g := groupOf(&s.req)
+	last := head == nil
+	if a.loners > 0 { // who do not count
+		last = true
+		for u := range users(head, f) {
+			last = last && u.req.Alone
+		}
+	}
+	g := groupOf(&s.req, f)
 	o := a.shared[g]
 	o.leave(address, s.req.Ports, last)
 	if o.empty() {
@@ -39,10 +48,10 @@ func (a *Allocator) unoffer(s *service, address netip.Addr, last bool) {
 // s has and where there is room for its ports, the lowest first.
 func (a *Allocator) offers(s *service, f lb.Family, from key) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
-		if s.req.ShareKey == "" {
+		if !joinable(&s.req, f) {
 			return
 		}
-		o := a.shared[groupOf(&s.req)]
+		o := a.shared[groupOf(&s.req, f)]
 		for more := o != nil; more; from, more = from.next() {
 			if from, more = o.next(f, from, s.req.Ports); !more || !yield(from.addr(f)) {
 				return
@@ -54,8 +63,13 @@ func (a *Allocator) offers(s *service, f lb.Family, from key) iter.Seq[netip.Add
 // sharesLike says whether r and o ask for the same as far as their neighbours
 // on an address are concerned.
 func sharesLike(r, o *lb.Request) bool {
-	if groupOf(r) != groupOf(o) || len(r.Ports) != len(o.Ports) {
+	if r.Alone != o.Alone || len(r.Ports) != len(o.Ports) {
 		return false
+	}
+	for _, f := range lb.Families {
+		if groupOf(r, f) != groupOf(o, f) {
+			return false
+		}
 	}
 	for i := range r.Ports {
 		if r.Ports[i] != o.Ports[i] {
@@ -76,13 +90,15 @@ const (
 	samePort
 )
 
-func conflictOf(r, o *lb.Request) (conflict, lb.Port) {
-	switch {
-	case r.ShareKey == "" || o.ShareKey == "":
+// conflictOf says why the Services of r and o cannot live on one address of
+// family f.
+func conflictOf(r, o *lb.Request, f lb.Family) (conflict, lb.Port) {
+	switch g, h := groupOf(r, f), groupOf(o, f); {
+	case g.key == "" || h.key == "":
 		return notShared, lb.Port{}
-	case r.ShareKey != o.ShareKey:
+	case g.key != h.key:
 		return otherKey, lb.Port{}
-	case r.Backends != o.Backends:
+	case g.backends != h.backends:
 		return otherBackends, lb.Port{}
 	}
 	for _, p := range r.Ports {
@@ -102,17 +118,22 @@ func (a *Allocator) fits(s *service, address netip.Addr) bool {
 	if head == nil {
 		return true
 	}
-	g := groupOf(&s.req)
-	return g.key != "" && groupOf(&head.req) == g && a.shared[g].room(address, s.req.Ports)
+	if a.loners > 0 {
+		return a.rival(s, address) == nil
+	}
+	f := lb.FamilyOf(address)
+	g := groupOf(&s.req, f)
+	return g.key != "" && groupOf(&head.req, f) == g && a.shared[g].room(address, s.req.Ports)
 }
 
 // rival returns the oldest holder of address with which s cannot live there.
 func (a *Allocator) rival(s *service, address netip.Addr) (rival *service) {
-	for u := range users(a.held[address], lb.FamilyOf(address)) {
+	f := lb.FamilyOf(address)
+	for u := range users(a.held[address], f) {
 		if u == s || rival != nil && older(rival, u) {
 			continue
 		}
-		if c, _ := conflictOf(&s.req, &u.req); c != noConflict {
+		if c, _ := conflictOf(&s.req, &u.req, f); c != noConflict {
 			rival = u
 		}
 	}
@@ -129,10 +150,23 @@ func (a *Allocator) exclusive(address netip.Addr) *pool {
 	return nil
 }
 
+// loner returns a holder of address because of which s cannot come to share it.
+func (a *Allocator) loner(s *service, address netip.Addr) *service {
+	if a.loners == 0 {
+		return nil
+	}
+	for u := range users(a.held[address], lb.FamilyOf(address)) {
+		if u != s && (s.req.Alone || u.req.Alone) {
+			return u
+		}
+	}
+	return nil
+}
+
 // neverShared says whether s could share address with its holders, if the pool
 // let it.
 func (a *Allocator) neverShared(s *service, address netip.Addr) bool {
-	return a.held[address] != nil && a.exclusive(address) != nil && a.rival(s, address) == nil
+	return a.held[address] != nil && (a.exclusive(address) != nil || a.loner(s, address) != nil) && a.rival(s, address) == nil
 }
 
 // refusalToShare says why s cannot have address next to those who hold it, or
@@ -149,7 +183,7 @@ func (a *Allocator) refusalToShare(s *service, address netip.Addr) *lb.Reason {
 	why := ""
 	u := a.rival(s, address)
 	if u != nil {
-		switch c, port := conflictOf(&s.req, &u.req); c {
+		switch c, port := conflictOf(&s.req, &u.req, f); c {
 		case otherKey:
 			why = "it has another sharing key"
 		case otherBackends:
@@ -162,6 +196,9 @@ func (a *Allocator) refusalToShare(s *service, address netip.Addr) *lb.Reason {
 		}
 	} else if p := a.exclusive(address); p != nil {
 		u, why = head, "pool "+p.name+" does not let Services share an address"
+	} else if u := a.loner(s, address); u != nil {
+		r := lb.AddressInUse.With(address, u.req.Service)
+		return &r
 	}
 	if why == "" {
 		return nil
@@ -177,6 +214,7 @@ func (a *Allocator) reshare(s *service, r *lb.Request) {
 	for _, f := range lb.Families {
 		a.release(s, f)
 	}
+	a.count(s, r)
 	s.req = *r
 	for _, f := range lb.Families {
 		if was[f].IsValid() {

@@ -45,10 +45,10 @@ func queueIn[K comparable](m map[K]*queue, k K) *queue {
 	return q
 }
 
-// groupQueue returns the queue of those who wait to join an address of the group
-// of r, by their first port: where that is in use, none of them can.
-func (a *Allocator) groupQueue(r *lb.Request) *queue {
-	g, port := groupOf(r), firstPort(r)
+// groupQueue returns the queue of those who wait to join an address of family f
+// of the group of r, by their first port: where that is in use, none of them can.
+func (a *Allocator) groupQueue(r *lb.Request, f lb.Family) *queue {
+	g, port := groupOf(r, f), firstPort(r)
 	byPort := a.waitGroup[g]
 	if byPort == nil {
 		byPort = map[lb.Port]*queue{}
@@ -157,9 +157,14 @@ func (a *Allocator) nextToJoin(address netip.Addr, last *service) (oldest *servi
 	if head == nil {
 		return nil
 	}
-	g := groupOf(&head.req)
+	f := lb.FamilyOf(address)
+	g := groupOf(&head.req, f)
+	o := a.shared[g]
+	if o == nil {
+		return nil
+	}
 	for port, q := range a.waitGroup[g] {
-		if !a.shared[g].room(address, []lb.Port{port}) {
+		if !o.room(address, []lb.Port{port}) {
 			continue
 		}
 		w := q.after(last)
@@ -242,7 +247,7 @@ func (a *Allocator) cursorsFor(cursors []*cursor, n note) []*cursor {
 	if q := a.waitAddress[n.address]; q != nil {
 		add(cursor{queue: q, address: n.address})
 	}
-	if head != nil && len(a.waitGroup[groupOf(&head.req)]) > 0 {
+	if head != nil && len(a.waitGroup[groupOf(&head.req, f)]) > 0 {
 		add(cursor{joining: true, address: n.address})
 	}
 	pools := a.cover.pools(n.address)

@@ -123,6 +123,8 @@ const (
 	Ready             Code = "Ready"
 	SingleFamily      Code = "SingleFamily"
 	OutOfPool         Code = "OutOfPool"
+	OutsidePools      Code = "OutsidePools"
+	WaitingForLease   Code = "WaitingForLease"
 	AddressContested  Code = "AddressContested"
 	NoPool            Code = "NoPool"
 	NoPoolMatches     Code = "NoPoolMatches"
@@ -200,6 +202,14 @@ var Reasons = map[Code]About{
 		Means: "The Service keeps an address that no pool it may use has any more: the pool was shrunk, deleted or refused, or its rules no longer admit the Service.",
 		Do:    `Put the address back into a pool, or move the Service with the annotation fairlead.io/reallocate: "true".`,
 		text:  `The Service keeps %s, which %s. Put that back into a pool, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, sample: []any{"192.0.2.7", "is in no pool any more"}},
+	OutsidePools: {On: "Service", Ready: true, Warning: true,
+		Means: "The Service asks for an address in the way of kube-vip and has it, although no pool that it may use has that address. Nobody else is given it from a pool, but hosts of the LAN may use it.",
+		Do:    "Nothing if the address is kept free for the Service; else ask for one of a pool, or for none.",
+		text:  "The Service has %s, which it asks for and which no pool that it may use has. See to it that nothing else on the LAN uses that.", sample: []any{"192.0.2.7"}},
+	WaitingForLease: {On: "Service",
+		Means: "The Service's address is for a DHCP server of the LAN to give, which has not given it yet.",
+		Do:    "Nothing; if it goes on, see that a DHCP server answers on the LAN of the nodes.",
+		text:  "The Service waits for an %s address from a DHCP server. If that goes on, see that a server answers on the LAN of the nodes.", sample: []any{IPv4}},
 	AddressContested: {On: "Service", Ready: true, Warning: true,
 		Means: "Two Services were found with one address; this one is older and keeps it.",
 		Do:    "Nothing; look for a second controller that serves the same class.",

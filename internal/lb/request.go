@@ -45,6 +45,9 @@ type Request struct {
 	ShareKey string
 	// ShareOnly, if set, limits sharing to addresses of that family.
 	ShareOnly *Family
+	// Alone lets nobody new onto the Service's addresses, and the Service onto
+	// nobody's. Whom it shares one with already, by ShareKey, it goes on with.
+	Alone bool
 	// Backends is empty where any node may receive the traffic; with
 	// externalTrafficPolicy Local it is the Service's selector, because the node
 	// that has the address must have the pods of all Services on it.

@@ -60,6 +60,9 @@ func ParseAddr(s string) (netip.Addr, error) {
 	return a, nil
 }
 
+// LinkLocal is the kind of addresses that are good on one link only.
+const LinkLocal = "link-local"
+
 // unusable are the blocks no Service can be reached at from another host. The
 // API server accepts all of them as ingress addresses, so we have to refuse.
 var unusable = []struct {
@@ -68,12 +71,12 @@ var unusable = []struct {
 }{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
-	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
+	{netip.MustParsePrefix("169.254.0.0/16"), LinkLocal},
 	{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
 	{netip.MustParsePrefix("255.255.255.255/32"), "broadcast"},
 	{netip.MustParsePrefix("::/128"), "unspecified"},
 	{netip.MustParsePrefix("::1/128"), "loopback"},
-	{netip.MustParsePrefix("fe80::/10"), "link-local"},
+	{netip.MustParsePrefix("fe80::/10"), LinkLocal},
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 }
 

@@ -58,6 +58,7 @@ func Parse(cm *corev1.ConfigMap) *Config {
 		pools:  map[string]string{}, quotas: map[string]int{},
 	}
 	if cm != nil {
+		d.Present = true
 		d.created, d.data = cm.CreationTimestamp.Time, cm.Data
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.data)) {
@@ -236,7 +237,7 @@ func spans(value string, keepEnds bool) (out []netipx.IPRange, leased [len(lb.Fa
 			continue
 		}
 		for _, span := range all[f] {
-			if kind := lb.Unusable(span); kind != "" && kind != "link-local" {
+			if kind := lb.Unusable(span); kind != "" && kind != lb.LinkLocal {
 				wrong = append(wrong, fmt.Sprintf("%s has %s addresses, at which no Service can be reached", lb.SpanString(span), kind))
 				continue
 			}

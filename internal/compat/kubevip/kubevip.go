@@ -28,8 +28,7 @@ const (
 	AnnotationHardwareAddress = "kube-vip.io/hwaddr"
 	// AnnotationHost names the node that announces the Service.
 	AnnotationHost = "kube-vip.io/vipHost"
-	// AnnotationGiven has the addresses that Fairlead put into
-	// AnnotationAddresses: others in there are somebody's wish.
+	// AnnotationGiven is native.AnnotationGiven.
 	AnnotationGiven = "fairlead.io/given"
 )
 
@@ -48,6 +47,8 @@ const DefaultClass = "kube-vip.io/kube-vip-class"
 
 // Config is what the ConfigMap says.
 type Config struct {
+	// Present says whether there is a ConfigMap.
+	Present bool
 	// Pools, of which each namespace may use one at most.
 	Pools []lb.Pool
 	// Problems are sentences about keys, in the order of the keys.

@@ -1,10 +1,13 @@
 package kubevip
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
+	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/internal/lb"
@@ -32,14 +35,17 @@ func Wish(s *corev1.Service) (text, where string) {
 
 // Held returns the addresses that are written on s, given or asked for. What is
 // no address, and what stands for one from a DHCP server, is passed over.
+//
+// Of a very long list only the beginning counts.
 func Held(s *corev1.Service) []netip.Addr {
+	const most = 16
 	text := s.Annotations[AnnotationAddresses]
 	if strings.TrimSpace(text) == "" {
 		text = s.Spec.LoadBalancerIP
 	}
 	var out []netip.Addr
-	for field := range strings.SplitSeq(text, ",") {
-		if a, err := lb.ParseAddr(field); err == nil && !a.IsUnspecified() {
+	for _, field := range strings.SplitN(text, ",", most) {
+		if a, err := lb.ParseAddr(field); err == nil && !a.IsUnspecified() && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 	}
@@ -57,17 +63,41 @@ func Strip(s *corev1.Service) *corev1.Service {
 	return &stripped
 }
 
+// leased has the families of which s was given no address, but 0.0.0.0 or :: for
+// one from a DHCP server.
+func leased(s *corev1.Service) (out [len(lb.Families)]bool) {
+	if given := s.Annotations[AnnotationGiven]; given == s.Annotations[AnnotationAddresses] {
+		for field := range strings.SplitSeq(given, ",") {
+			if a, err := lb.ParseAddr(field); err == nil && a.IsUnspecified() {
+				out[lb.FamilyOf(a)] = true
+			}
+		}
+	}
+	return out
+}
+
+func unusable(a netip.Addr) string {
+	if kind := lb.Unusable(netipx.IPRangeFrom(a, a)); kind != lb.LinkLocal {
+		return kind
+	}
+	return ""
+}
+
 // ipv4 is the family of addresses that Services share.
 var ipv4 = lb.IPv4
 
 // Amend adds to r what s asks for in this dialect, and what the ConfigMap says of
 // its namespace.
 func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
-	if key := c.poolKey(s.Namespace); key != "" && r.ShareKey == "" && c.shares(s.Namespace) {
-		r.ShareKey, r.ShareOnly = "pool "+key, &ipv4
+	if r.ShareKey == "" {
+		r.ShareKey, r.ShareOnly = "pool "+c.poolKey(s.Namespace), &ipv4
+		r.Alone = !c.shares(s.Namespace)
+	}
+	if !r.Reallocate {
+		r.DHCP = leased(s)
 	}
 	text, where := Wish(s)
-	if text == "" {
+	if text == "" || len(r.Addresses) > 0 {
 		return
 	}
 	r.Voice, r.Anywhere = lb.KubeVIP, true
@@ -82,6 +112,9 @@ func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
 			wrong = append(wrong, where+": "+err.Error())
 		case a.IsUnspecified():
 			r.DHCP[lb.FamilyOf(a)] = true
+		case unusable(a) != "":
+			wrong = append(wrong, fmt.Sprintf("%s: %s is a %s address, at which no Service can be reached", where, a, unusable(a)))
+		case slices.Contains(r.Addresses, a):
 		default:
 			r.Addresses = append(r.Addresses, a)
 		}

@@ -44,4 +44,21 @@ const (
 	// Default: written by Fairlead
 	// Impact: none; changes made by hand are overwritten
 	AnnotationAllocatedFrom = "fairlead.io/allocated-from"
+
+	// AnnotationGiven repeats the addresses that Fairlead wrote into the annotation
+	// kube-vip.io/loadbalancerIPs, in a class of backend kube-vip: others in there
+	// are somebody's wish.
+	//
+	// Type: list of addresses
+	// Default: written by Fairlead
+	// Impact: none; without it, the Service keeps its addresses as if it asked for them
+	AnnotationGiven = "fairlead.io/given"
+
+	// AnnotationDHCP has the IP families of which the Service's address is for a
+	// DHCP server of the LAN to give. It stays so when the pools change.
+	//
+	// Type: IPv4, IPv6 or both, separated by a comma
+	// Default: written by Fairlead
+	// Impact: the Service goes on with an address of its pools if it is removed and they have any
+	AnnotationDHCP = "fairlead.io/dhcp"
 )

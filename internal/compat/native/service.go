@@ -84,14 +84,17 @@ func Published(s *corev1.Service) []netip.Addr {
 // prefix of all our annotations, and those that there are.
 const prefix = "fairlead.io/"
 
-var known = []string{AnnotationAddresses, AnnotationAllocatedFrom, AnnotationPool, AnnotationReallocate, AnnotationShare}
+var (
+	known   = []string{AnnotationAddresses, AnnotationAllocatedFrom, AnnotationPool, AnnotationReallocate, AnnotationShare}
+	written = []string{AnnotationGiven, AnnotationDHCP}
+)
 
 // unknown notes annotations that look like ours and are not: a misspelt wish that
 // is passed over in silence gives the Service another address than it asks for.
 func (w *problems) unknown(s *corev1.Service) {
 	var names []string
 	for name := range s.Annotations {
-		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) {
+		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) && !slices.Contains(written, name) {
 			names = append(names, name)
 		}
 	}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+
+	"fairlead.io/internal/lb"
+)
+
+// The environment of kube-vip's cloud provider.
+const (
+	EnvKubeVIPNamespace = "KUBEVIP_NAMESPACE"
+	EnvKubeVIPConfigMap = "KUBEVIP_CONFIG_MAP"
+	EnvKubeVIPClassMode = "KUBEVIP_ENABLE_LOADBALANCERCLASS"
+	EnvKubeVIPClassName = "KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"
+
+	kubevipNamespace = "kube-system"
+	kubevipConfigMap = "kubevip"
+	kubevipClass     = "kube-vip.io/kube-vip-class"
+)
+
+// KubeVIPMap is where the ConfigMap of kube-vip's cloud provider is.
+type KubeVIPMap struct{ Namespace, Name string }
+
+// KubeVIPMapFrom reads it from the environment.
+func KubeVIPMapFrom(env func(string) string) KubeVIPMap {
+	m := KubeVIPMap{Namespace: env(EnvKubeVIPNamespace), Name: env(EnvKubeVIPConfigMap)}
+	if m.Namespace == "" {
+		m.Namespace = kubevipNamespace
+	}
+	if m.Name == "" {
+		m.Name = kubevipConfigMap
+	}
+	return m
+}
+
+// FromKubeVIP returns the configuration that the environment of kube-vip's cloud
+// provider stands for, or nil if nothing in it is set: Services without a class,
+// or in class mode those of the one class, with addresses for kube-vip to
+// announce.
+func FromKubeVIP(env func(string) string) (*Configuration, error) {
+	if env(EnvKubeVIPNamespace) == "" && env(EnvKubeVIPConfigMap) == "" && env(EnvKubeVIPClassMode) == "" {
+		return nil, nil
+	}
+	class := Class{Backend: KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}
+	if mode := env(EnvKubeVIPClassMode); mode != "" {
+		on, err := strconv.ParseBool(mode)
+		if err != nil {
+			return nil, fmt.Errorf("$%s is %q, must be true or false", EnvKubeVIPClassMode, mode)
+		}
+		if on {
+			if class.Name = env(EnvKubeVIPClassName); class.Name == "" {
+				class.Name = kubevipClass
+			}
+		}
+	}
+	return &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{class}}, nil
+}

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fairlead.io/internal/lb"
+)
+
+func TestFromKubeVIP(t *testing.T) {
+	pools := []lb.Dialect{lb.KubeVIP}
+	for name, test := range map[string]struct {
+		env  map[string]string
+		want []Class
+		err  bool
+	}{
+		"nothing set":             {},
+		"a class name alone":      {env: map[string]string{EnvKubeVIPClassName: "x.io/y"}},
+		"the ConfigMap elsewhere": {env: map[string]string{EnvKubeVIPNamespace: "lb"}, want: []Class{{Backend: KubeVIP, Pools: pools}}},
+		"class mode off":          {env: map[string]string{EnvKubeVIPClassMode: "false", EnvKubeVIPClassName: "x.io/y"}, want: []Class{{Backend: KubeVIP, Pools: pools}}},
+		"class mode":              {env: map[string]string{EnvKubeVIPClassMode: "true"}, want: []Class{{Name: "kube-vip.io/kube-vip-class", Backend: KubeVIP, Pools: pools}}},
+		"class mode with a name":  {env: map[string]string{EnvKubeVIPClassMode: "1", EnvKubeVIPClassName: "x.io/y"}, want: []Class{{Name: "x.io/y", Backend: KubeVIP, Pools: pools}}},
+		"neither true nor false":  {env: map[string]string{EnvKubeVIPClassMode: "yes"}, err: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := FromKubeVIP(func(key string) string { return test.env[key] })
+			if (err != nil) != test.err {
+				t.Fatal(err)
+			}
+			var got []Class
+			if c != nil {
+				got = c.Classes
+			}
+			if d := cmp.Diff(test.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestKubeVIPMapFrom(t *testing.T) {
+	if got := KubeVIPMapFrom(func(string) string { return "" }); got != (KubeVIPMap{"kube-system", "kubevip"}) {
+		t.Error(got)
+	}
+	env := map[string]string{EnvKubeVIPNamespace: "lb", EnvKubeVIPConfigMap: "pools"}
+	if got := KubeVIPMapFrom(func(key string) string { return env[key] }); got != (KubeVIPMap{"lb", "pools"}) {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,76 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"fairlead.io/internal/lb"
+)
+
+// Of some families a Service has its address from a DHCP server of the LAN: it
+// asks for that, or its pools have no addresses of the family and one of them
+// stands for the server. What the server gave is told with the request. It is
+// held like any other, so that nobody else gets it, but it is of no pool.
+
+// leases says whether the address of s of family f is for a DHCP server to give.
+// A Service that has one of another origin keeps it.
+func (a *Allocator) leases(s *service, f lb.Family) bool {
+	r := &s.req
+	named := slices.ContainsFunc(r.Addresses, func(x netip.Addr) bool { return lb.FamilyOf(x) == f })
+	switch {
+	case !wants(r, f) || r.Invalid != nil:
+		return false
+	case named:
+		return false
+	case r.DHCP[f]:
+		return true
+	case s.has[f].IsValid():
+		return s.leased[f]
+	}
+	return a.leasingPool(s, f) != nil
+}
+
+// leasingPool returns the pool that stands for a DHCP server for s, or nil if
+// there is none or others have addresses of family f.
+func (a *Allocator) leasingPool(s *service, f lb.Family) (found *pool) {
+	if !a.leasing {
+		return nil
+	}
+	for _, p := range a.candidates(s, nil) {
+		switch {
+		case p.total[f] > 0:
+			return nil
+		case p.DHCP[f] && found == nil:
+			found = p
+		}
+	}
+	return found
+}
+
+// takeLeased gives s what DHCP servers gave it, and says what it waits for.
+func (a *Allocator) takeLeased(s *service) (l lack) {
+	for _, f := range lb.Families {
+		if s.leased[f] = a.leases(s, f); !s.leased[f] {
+			continue
+		}
+		var x netip.Addr
+		if i := slices.IndexFunc(s.req.Leased, func(y netip.Addr) bool { return lb.FamilyOf(y) == f }); i >= 0 {
+			x = s.req.Leased[i]
+		}
+		if s.has[f] == x && x.IsValid() {
+			continue
+		}
+		a.release(s, f)
+		if !x.IsValid() {
+			l.lease = true
+			continue
+		}
+		if reason := a.refusalToShare(s, x); reason != nil {
+			a.awaitNamed(s, x)
+			l.reason = reason
+			continue
+		}
+		a.take(s, x)
+	}
+	return l
+}

@@ -1,0 +1,74 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"fairlead.io/internal/lb"
+)
+
+// What the model knows of leased addresses, of those outside of pools, and of
+// Services that are alone.
+
+func (m *model) leases(o *owner, f lb.Family) bool {
+	r := &o.req
+	if r.Invalid != nil || !slices.Contains(wanted(r), f) || slices.ContainsFunc(r.Addresses, func(x netip.Addr) bool { return lb.FamilyOf(x) == f }) {
+		return false
+	}
+	if r.DHCP[f] {
+		return true
+	}
+	if _, ok := o.has[f]; ok {
+		return o.leased[f]
+	}
+	return m.standsFor(o, f)
+}
+
+// standsFor says whether a pool stands for a DHCP server for o.
+func (m *model) standsFor(o *owner, f lb.Family) (yes bool) {
+	for _, p := range m.candidates(o) {
+		yes = yes || p.DHCP[f]
+		if slices.ContainsFunc(members(p), func(x netip.Addr) bool { return lb.FamilyOf(x) == f }) {
+			return false
+		}
+	}
+	return yes
+}
+
+// lease gives o what DHCP servers gave it.
+func (m *model) lease(o *owner) {
+	for _, f := range lb.Families {
+		if o.leased[f] = m.leases(o, f); !o.leased[f] {
+			continue
+		}
+		was, had := o.has[f]
+		delete(o.has, f)
+		for _, x := range o.req.Leased {
+			if lb.FamilyOf(x) != f {
+				continue
+			}
+			free := len(m.holders(x)) == 0 || m.rival(o, x) == nil && !m.exclusive(x) && !m.kept(o, x)
+			if free || had && was == x {
+				o.has[f] = x
+			}
+			break
+		}
+	}
+}
+
+func (m *model) loses(o *owner, was map[lb.Family]netip.Addr) {
+	for f, x := range was {
+		if o.has[f] != x {
+			o.lost = append(o.lost, x)
+		}
+	}
+}
+
+func (m *model) anywhere(o *owner, x netip.Addr) bool {
+	return o.req.Anywhere && o.req.Pool == "" && slices.Contains(o.req.Addresses, x)
+}
+
+// kept says whether o cannot come to share x because it is alone, or another is.
+func (m *model) kept(o *owner, x netip.Addr) bool {
+	return slices.ContainsFunc(m.holders(x), func(h *owner) bool { return h != o && (o.req.Alone || h.req.Alone) })
+}
