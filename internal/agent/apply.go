@@ -153,7 +153,9 @@ func (a *agent) remove(place string, addr netip.Addr) {
 // dropGone takes addresses that no Service has any more out of our tables.
 func (a *agent) dropGone() {
 	for addr := range a.gone {
-		if len(a.directory.tenants(addr)) == 0 {
+		if isToken(addr) {
+			delete(a.had, addr)
+		} else if len(a.directory.tenants(addr)) == 0 {
 			delete(a.state.VIPs, addr)
 			a.tableChanges[addr] = nil
 			delete(a.nobody, addr)
@@ -173,6 +175,9 @@ func (a *agent) publishClaims() {
 	mine := make([]member.Claim, 0, len(a.held))
 	for addr, h := range a.held {
 		mine = append(mine, member.Claim{Address: addr, Node: a.node, Epoch: h.epoch, Up: h.up})
+	}
+	for token, h := range a.leaseholds {
+		mine = append(mine, member.Claim{Address: token, Node: a.node, Epoch: h.epoch, Up: true})
 	}
 	a.group.SetClaims(mine)
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/elect"
@@ -31,16 +30,21 @@ type directory struct {
 	owner     map[types.NamespacedName]types.NamespacedName
 	addresses map[netip.Addr][]*offer // oldest first
 	nodes     sets.Set[netip.Addr]    // addresses of nodes
+	leasing
 }
 
 // offer is one Service that has addresses.
 type offer struct {
 	request lb.Request
-	has     []netip.Addr
-	local   bool // needs an endpoint on the node that has the address
+	// has are the addresses that it publishes, and those that this node has leased
+	// for it.
+	has, published []netip.Addr
+	local          bool // needs an endpoint on the node that has the address
 	// classic is the pool of MetalLB's kind that the addresses are from, as was
 	// written down with them; it may be gone.
 	classic string
+	// leaseWish is what matters where the address is for a DHCP server to give.
+	leaseWish
 }
 
 func newDirectory() *directory {
@@ -50,6 +54,7 @@ func newDirectory() *directory {
 		serving:   map[types.NamespacedName]map[string]sets.Set[string]{},
 		owner:     map[types.NamespacedName]types.NamespacedName{},
 		addresses: map[netip.Addr][]*offer{},
+		leasing:   newLeasing(),
 	}
 }
 
@@ -60,32 +65,52 @@ func (d *directory) setService(key types.NamespacedName, s *corev1.Service, dial
 	affected := sets.New[netip.Addr]()
 	if old := d.services[key]; old != nil {
 		affected.Insert(old.has...)
-		for _, a := range old.has {
-			d.addresses[a] = slices.DeleteFunc(d.addresses[a], func(o *offer) bool { return o == old })
-			if len(d.addresses[a]) == 0 {
-				delete(d.addresses, a)
-			}
-		}
+		d.leave(old)
 		delete(d.services, key)
+		affected.Insert(d.unlist(old)...)
 	}
 	if s != nil {
-		if has := native.Published(s); len(has) > 0 {
-			o := &offer{request: compat.Request(s, nil, dialects), has: has, classic: classicPool(s),
-				local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
+		o := &offer{request: d.request(s, dialects), published: native.Published(s), classic: classicPool(s),
+			local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
+		affected.Insert(d.list(o, s)...)
+		if o.has = d.addressesOf(o); len(o.has) > 0 || o.leases() {
 			d.services[key] = o
-			affected.Insert(has...)
-			for _, a := range has {
-				at, _ := slices.BinarySearchFunc(d.addresses[a], o, func(x, y *offer) int {
-					if x.request.Older(&y.request) {
-						return -1
-					}
-					return 1
-				})
-				d.addresses[a] = slices.Insert(d.addresses[a], at, o)
-			}
+			affected.Insert(o.has...)
+			d.enter(o)
 		}
 	}
 	return affected.UnsortedList()
+}
+
+// enter has o live on its addresses; leave ends that.
+func (d *directory) enter(o *offer) {
+	for _, a := range o.has {
+		d.addresses[a] = byAge(d.addresses[a], o)
+	}
+}
+
+func (d *directory) leave(o *offer) {
+	for _, a := range o.has {
+		without(d.addresses, a, o)
+	}
+}
+
+// byAge returns all with o in its place, the oldest first.
+func byAge(all []*offer, o *offer) []*offer {
+	at, _ := slices.BinarySearchFunc(all, o, func(x, y *offer) int {
+		if x.request.Older(&y.request) {
+			return -1
+		}
+		return 1
+	})
+	return slices.Insert(all, at, o)
+}
+
+func without[K comparable](m map[K][]*offer, key K, o *offer) {
+	m[key] = slices.DeleteFunc(m[key], func(x *offer) bool { return x == o })
+	if len(m[key]) == 0 {
+		delete(m, key)
+	}
 }
 
 // setSlice takes over the endpoints in one EndpointSlice; nil is one that is
@@ -127,7 +152,7 @@ func (d *directory) setSlice(key types.NamespacedName, slice *discoveryv1.Endpoi
 		}
 	}
 	if o := d.services[service]; o != nil {
-		return o.has
+		return slices.Concat(o.has, o.tokensOf())
 	}
 	return nil
 }
@@ -212,11 +237,14 @@ func classicPool(s *corev1.Service) string {
 // of several that have it, the one that is written down with it. A native address
 // that is out of pool is announced as by a pool that says nothing.
 func (d *directory) pool(a netip.Addr, o *offer) (lb.PoolKey, []lb.Advertisement) {
+	if o.tokens[lb.FamilyOf(a)].IsValid() {
+		return lb.PoolKey{Dialect: lb.KubeVIP, Name: d.kubevip.PoolKey(o.request.Service.Namespace)}, o.advertised()
+	}
 	var found *lb.Pool
 	for i := range d.pools {
 		if p := &d.pools[i]; p.Contains(a) {
 			if slices.Contains(o.request.From, p.Key.Name) {
-				return p.Key, p.Advertisements
+				return p.Key, o.amended(p)
 			}
 			if found == nil {
 				found = p
@@ -225,11 +253,11 @@ func (d *directory) pool(a netip.Addr, o *offer) (lb.PoolKey, []lb.Advertisement
 	}
 	switch {
 	case found != nil:
-		return found.Key, found.Advertisements
+		return found.Key, o.amended(found)
 	case o.classic != "":
 		return lb.PoolKey{Dialect: lb.MetalLB, Name: o.classic}, d.orphans(o.classic)
 	}
-	return lb.PoolKey{Dialect: lb.Native}, []lb.Advertisement{{}}
+	return lb.PoolKey{Dialect: lb.Native}, o.advertised()
 }
 
 // advertisements returns those that are for a as an address of o, and whether it
@@ -261,13 +289,20 @@ func (d *directory) candidate(a netip.Addr) elect.Address {
 	out := elect.Address{Addr: a, HashKey: a}
 	tenants, announced := d.tenants(a), d.announced(a)
 	if len(tenants) > 0 {
-		out.HashKey = tenants[0].has[0]
+		out.HashKey = tenants[0].hashKey()
 		out.Unshareable = len(announced) == 0
 	}
+	d.fill(&out, announced)
+	return out
+}
+
+// fill says of out, an address, what is known of the Services that it is
+// announced for.
+func (d *directory) fill(out *elect.Address, announced []*offer) {
 	// Services share an address of one pool, and advertisements for some Services
 	// only are not for those that share: what is for one is for all.
 	if len(announced) > 0 {
-		out.Advertisements, _ = d.advertisements(a, announced[0])
+		out.Advertisements, _ = d.advertisements(out.Addr, announced[0])
 	}
 	// A node that is to have the pods of one Local Service must have those of
 	// all: sharing asks for the same selector.
@@ -280,5 +315,4 @@ func (d *directory) candidate(a netip.Addr) elect.Address {
 		}
 		out.NeedsLocal = out.NeedsLocal || o.local
 	}
-	return out
 }

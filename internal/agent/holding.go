@@ -53,6 +53,14 @@ const estrangement = 2 * nft.Lease
 // node as it is; and which node had it last, "" if none is known or the last
 // that claimed it has found, or is finding out, whether a stranger uses it.
 func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
+	if h := a.held[addr]; h != nil {
+		return a.claimsWith(addr, &elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up})
+	}
+	return a.claimsWith(addr, nil)
+}
+
+// claimsWith is claimsOf where mine is what this node claims, if anything.
+func (a *agent) claimsWith(addr netip.Addr, mine *elect.Claim) (claims []elect.Claim, last string) {
 	var own, up, down uint64 // the highest epochs
 	for _, c := range a.claims[addr] {
 		if c.Node == a.node {
@@ -67,8 +75,8 @@ func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
 			up, a.had[addr] = c.Epoch, c.Node
 		}
 	}
-	if h := a.held[addr]; h != nil {
-		claims = append(claims, elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up})
+	if mine != nil {
+		claims = append(claims, *mine)
 	} else if own > max(up, down) { // of an earlier agent on this node
 		claims = append(claims, elect.Claim{Node: a.node, Epoch: own})
 	}
@@ -86,6 +94,10 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		if h != nil {
 			a.falling = append(a.falling, addr)
 		}
+		return
+	}
+	if token, ok := a.directory.tokenFor(addr); ok {
+		a.decideLeased(addr, token, now)
 		return
 	}
 	candidate := a.directory.candidate(addr)
@@ -120,6 +132,12 @@ func (a *agent) places(of *elect.Address) []string {
 }
 
 func (a *agent) placesOf(addr netip.Addr) []string {
+	if token, ok := a.directory.tokenFor(addr); ok {
+		if h := a.leaseholds[token]; h != nil {
+			return []string{h.place}
+		}
+		return nil
+	}
 	candidate := a.directory.candidate(addr)
 	return a.places(&candidate)
 }

@@ -27,6 +27,9 @@ type changes struct {
 	slices   map[types.NamespacedName]bool
 	nodes    bool
 	pools    bool
+	agents   bool
+	// configMap of kube-vip's cloud provider.
+	configMap bool
 	// classic is where the objects of MetalLB's kinds are, once these are there.
 	classic cache.Cache
 }
@@ -106,7 +109,7 @@ var always = notes{
 	&discoveryv1.EndpointSlice{}: func(c *changes, o client.Object) { c.slices[client.ObjectKeyFromObject(o)] = true },
 	&corev1.Node{}:               func(c *changes, _ client.Object) { c.nodes = true },
 	&v1alpha1.Pool{}:             func(c *changes, _ client.Object) { c.pools = true },
-	&v1alpha1.Agent{}:            func(c *changes, _ client.Object) { c.nodes = true },
+	&v1alpha1.Agent{}:            func(c *changes, _ client.Object) { c.nodes, c.agents = true, true },
 }
 
 // follow notes every change of objects of kinds.

@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
@@ -64,6 +66,8 @@ func (a *agent) loop(ctx context.Context) {
 			return
 		case s := <-a.sightings:
 			a.heard(s.addr, s.mac, s.place, time.Now())
+		case n := <-a.leaseNews:
+			a.leaseChanged(n)
 		case r := <-a.probes:
 			a.probed(r, time.Now())
 		case <-keep.C:
@@ -111,6 +115,15 @@ func (a *agent) step(now time.Time) {
 		}
 		for addr := range a.held {
 			a.dirty[addr] = true
+		}
+		for token := range a.directory.members {
+			a.dirty[token] = true
+		}
+	}
+	for token := range a.dirty { // which addresses of the others follow
+		if isToken(token) {
+			delete(a.dirty, token)
+			a.decideToken(token, now)
 		}
 	}
 	for addr := range a.dirty {
@@ -171,37 +184,31 @@ func (a *agent) resume() {
 // absorb takes over changes from the API server.
 func (a *agent) absorb(c changes) {
 	ctx := a.background // reads of a cache in memory
-	mark := func(addresses []netip.Addr) {
-		for _, x := range addresses {
-			a.dirty[x], a.gone[x] = true, true
-		}
+	if c.agents && a.kubevip != nil {
+		a.readLeases()
+	}
+	if c.configMap {
+		a.readConfigMap()
 	}
 	for key := range c.services {
-		var s corev1.Service
-		if err := a.cache.Get(ctx, key, &s); err != nil {
-			mark(a.directory.setService(key, nil, nil))
-			continue
-		}
-		class := a.class(&s)
-		if class == nil {
-			mark(a.directory.setService(key, nil, nil))
-			continue
-		}
-		mark(a.directory.setService(key, &s, class.Pools))
+		a.readService(key)
 	}
 	for key := range c.slices {
 		var s discoveryv1.EndpointSlice
 		if err := a.cache.Get(ctx, key, &s); err != nil {
-			mark(a.directory.setSlice(key, nil))
+			a.touch(a.directory.setSlice(key, nil)...)
 			continue
 		}
-		mark(a.directory.setSlice(key, &s))
+		a.touch(a.directory.setSlice(key, &s)...)
 	}
 	if c.classic != nil {
 		a.classic = c.classic
 	}
 	if c.pools || c.classic != nil {
 		a.readPools(ctx)
+		if a.kubevip != nil { // who leases depends on who has a pool
+			a.readServices()
+		}
 	}
 	a.membersDirty = a.membersDirty || c.nodes
 	a.metrics.classic.count(&c)
@@ -217,7 +224,14 @@ func (a *agent) class(s *corev1.Service) *config.Class {
 	if s.Spec.LoadBalancerClass != nil {
 		name = *s.Spec.LoadBalancerClass
 	}
-	return a.config.Class(name)
+	class := a.config.Class(name)
+	switch {
+	case class == nil || class.Backend != config.Announce:
+		return nil
+	case slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(s):
+		return nil
+	}
+	return class
 }
 
 // refreshVIP keeps our tables in line with the ports that Services offer on
@@ -310,11 +324,15 @@ func (a *agent) left(now time.Time) bool {
 	for _, h := range a.held {
 		up = up || h.up
 	}
+	up = up || len(a.leaseholds) > 0
 	for _, n := range a.voters {
 		others = others || n.Name != a.node && n.Alive && !n.Leaving
 	}
 	if up && others && now.Sub(a.leaving) < leaveDeadline {
 		return false
+	}
+	for _, h := range a.leaseholds {
+		a.endLease(h, false)
 	}
 	for addr := range a.held {
 		a.falling = append(a.falling, addr)

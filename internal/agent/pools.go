@@ -39,6 +39,7 @@ func (a *agent) readPools(ctx context.Context) {
 	for i := range list.Items {
 		pools = append(pools, native.Pool(&list.Items[i]))
 	}
+	pools = append(pools, a.directory.kubevip.Pools...)
 	orphans := map[string][]lb.Advertisement{}
 	a.directory.setPools(pools, func(pool string) []lb.Advertisement {
 		if _, known := orphans[pool]; !known {
@@ -54,6 +55,10 @@ func (a *agent) readPools(ctx context.Context) {
 	}
 	for i := range objects.Advertisements { // of pools that are gone, too
 		a.scope.name(objects.Advertisements[i].Spec.Interfaces)
+	}
+	a.scope.name(a.directory.kubevip.Interfaces())
+	for key := range a.directory.services {
+		a.nameInterface(key)
 	}
 	a.tellConfiguration(problems)
 	a.allDirty, a.linksDirty, a.presenceDirty = true, true, true

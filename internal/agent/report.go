@@ -53,6 +53,7 @@ func (a *agent) report(now time.Time) {
 		}
 		s.Addresses = append(s.Addresses, n)
 	}
+	s.Leases = a.leaseReport()
 	reason := lb.AgentReady.With(plural(a.others, "other agent"))
 	switch {
 	case !a.leaving.IsZero():

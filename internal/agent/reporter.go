@@ -150,5 +150,5 @@ func (r *reporter) writeStatus(ctx context.Context, s v1alpha1.AgentStatus) erro
 	if old := meta.FindStatusCondition(have.Status.Conditions, "Ready"); old != nil && old.Status == s.Conditions[0].Status {
 		s.Conditions[0].LastTransitionTime = old.LastTransitionTime
 	}
-	return patchStatus(ctx, r.client, &have, map[string]any{"announced": s.Announced, "addresses": s.Addresses, "conditions": s.Conditions})
+	return patchStatus(ctx, r.client, &have, map[string]any{"announced": s.Announced, "addresses": s.Addresses, "leases": s.Leases, "conditions": s.Conditions})
 }

@@ -54,6 +54,12 @@ type Options struct {
 	// Pod of the agent, if it is in MetalLB's namespace: what the agent writes there
 	// about itself goes with it.
 	Pod *metav1.OwnerReference
+	// KubeVIP is the ConfigMap of kube-vip's cloud provider, kube-system/kubevip
+	// unless it is given, and Interface the one on
+	// which Services are announced that this dialect is for, unless they or the
+	// ConfigMap name another.
+	KubeVIP   types.NamespacedName
+	Interface string
 	// Excluded matches the names of interfaces on which nothing is announced unless
 	// a pool names them; nil is for those that lead to pods or nowhere.
 	Excluded *regexp.Regexp
@@ -80,11 +86,13 @@ type agent struct {
 	// classicNamespace is where objects of MetalLB's kinds count.
 	classicNamespace   string
 	ignoreExcludeLabel bool
+	configMap          types.NamespacedName
 
 	beat     func(time.Time)
 	seat     *seat
 	cache    cache.Cache
 	classic  cache.Cache // of MetalLB's kinds; nil as long as these are not there
+	kubevip  cache.Cache // of the ConfigMap; nil if it is not asked for
 	inbox    *inbox
 	group    *member.Group // nil without gossip
 	peers    *peers
@@ -100,6 +108,7 @@ type agent struct {
 	poke         chan struct{} // health has changed
 	sightings    chan sighting
 	probes       chan probeResult
+	leaseNews    chan leaseNews
 	background   context.Context // ends with the agent
 	reporting    context.Context // ends before, so that the last report is the last
 	endReporting context.CancelFunc
@@ -133,12 +142,15 @@ type agent struct {
 	patience   time.Time // until then peers are waited for
 
 	// What is done.
-	held    map[netip.Addr]*holding
-	had     map[netip.Addr]string // the node that had an address last, as far as known
-	state   nft.State
-	leases  map[string]bool
-	outlets map[string]*outlet
-	nobody  map[netip.Addr]string // why no node has it, as was told
+	held       map[netip.Addr]*holding
+	leaseholds map[netip.Addr]*leasehold           // by token
+	leasePorts map[string]leasePort                // by interface
+	said       map[v1alpha1.LeaseOf]v1alpha1.Lease // of leases
+	had        map[netip.Addr]string               // the node that had an address last, as far as known
+	state      nft.State
+	leases     map[string]bool
+	outlets    map[string]*outlet
+	nobody     map[netip.Addr]string // why no node has it, as was told
 
 	// What is to be done.
 	dirty, gone                        map[netip.Addr]bool
@@ -155,10 +167,14 @@ type agent struct {
 
 // Run announces until ctx ends, and then hands over.
 func Run(ctx context.Context, o Options) error {
+	if o.KubeVIP.Name == "" {
+		o.KubeVIP = types.NamespacedName{Namespace: "kube-system", Name: "kubevip"}
+	}
 	a := &agent{
 		node: o.NodeName, config: o.Config, log: o.Log, gossipPort: o.GossipPort, refresh: o.Refresh, beat: o.Beat,
 		classicNamespace: o.MetalLBNamespace, ignoreExcludeLabel: o.IgnoreExcludeLabel,
 		inbox: newInbox(), poke: make(chan struct{}, 1), sightings: make(chan sighting), probes: make(chan probeResult),
+		leaseNews: make(chan leaseNews), leaseholds: map[netip.Addr]*leasehold{}, leasePorts: map[string]leasePort{}, said: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, configMap: o.KubeVIP,
 		directory: newDirectory(), scope: scope{excluded: cmp.Or(o.Excluded, inward), named: map[string]bool{}}, claims: map[netip.Addr][]member.Claim{},
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
 		leases: map[string]bool{}, outlets: map[string]*outlet{}, nobody: map[netip.Addr]string{},
@@ -189,6 +205,12 @@ func Run(ctx context.Context, o Options) error {
 	a.running.Go(func() { _ = a.cache.Start(background) })
 	if o.Config.Uses(lb.MetalLB) {
 		if err := a.followClassic(ctx, o); err != nil {
+			return ignoreEnd(ctx, err)
+		}
+	}
+	a.directory.preset = o.Interface
+	if o.Config.Uses(lb.KubeVIP) {
+		if err := a.followConfigMap(ctx, o); err != nil {
 			return ignoreEnd(ctx, err)
 		}
 	}
@@ -275,6 +297,7 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 		return err
 	}
 	a.absorb(a.inbox.take())
+	a.inheritLeases(time.Now())
 	a.started, a.allDirty, a.patience = true, true, time.Now().Add(peersPatience)
 	return nil
 }
@@ -322,6 +345,9 @@ func (a *agent) inherit(ctx context.Context) {
 			if addr, err := lb.ParseAddr(n.Address); err == nil {
 				a.had[addr] = a.node
 			}
+		}
+		for _, l := range before.Status.Leases {
+			a.said[v1alpha1.LeaseOf{Service: l.Service, Family: l.Family}] = l
 		}
 	}
 	if len(a.held) > 0 {
@@ -373,6 +399,12 @@ func (a *agent) groupChanged() <-chan struct{} {
 func (a *agent) close() {
 	for name := range a.outlets {
 		a.closeOutlet(name)
+	}
+	for _, h := range a.leaseholds {
+		h.end()
+	}
+	for _, p := range a.leasePorts {
+		_ = p.port.Close()
 	}
 	if a.group != nil {
 		a.group.Close()

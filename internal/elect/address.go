@@ -44,6 +44,10 @@ type Node struct {
 type Address struct {
 	Addr netip.Addr
 
+	// Family, if set, is that of an address that nobody knows yet: Addr stands for
+	// it in the claims, and interfaces count that can carry one of that family.
+	Family *lb.Family
+
 	// HashKey is the first ingress address of the oldest Service that holds Addr,
 	// so that both families of a Service move as one. Without it Addr is hashed.
 	HashKey netip.Addr
@@ -65,6 +69,14 @@ type Address struct {
 	// have the address (externalTrafficPolicy: Local).
 	NeedsLocal   bool
 	ServingNodes sets.Set[string]
+}
+
+// family returns that of the address that a node would have.
+func (a *Address) family() lb.Family {
+	if a.Family != nil {
+		return *a.Family
+	}
+	return lb.FamilyOf(a.Addr)
 }
 
 // sticky addresses stay where they are while that is as good as elsewhere. Others

@@ -84,7 +84,7 @@ func selects(ad *lb.Advertisement, node labels.Set) bool {
 }
 
 func connected(a *Address, n *Node) bool {
-	f := lb.FamilyOf(a.Addr)
+	f := a.family()
 	usable := n.Interfaces[f]
 	if named := a.InterfacesOn(n.Labels); named != nil {
 		return usable.HasAny(named...)

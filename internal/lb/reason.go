@@ -142,6 +142,9 @@ const (
 	SharingConflict   Code = "SharingConflict"
 	InvalidRequest    Code = "InvalidRequest"
 	ForeignWriter     Code = "ForeignWriter"
+	LeaseLost         Code = "LeaseLost"
+	LeaseRefused      Code = "LeaseRefused"
+	NoLeaseServer     Code = "NoLeaseServer"
 	Announced         Code = "Announced"
 	Moved             Code = "Moved"
 	AddressConflict   Code = "AddressConflict"
@@ -278,6 +281,18 @@ var Reasons = map[Code]About{
 		Means: "Somebody else keeps changing the Service's status; Fairlead waits longer and longer before it writes again.",
 		Do:    "Find the other controller (kubectl get service -o yaml --show-managed-fields) and give one of the two a loadBalancerClass of its own.",
 		text:  "Somebody else keeps writing this Service's status (%s instead of %s). Find the other writer with kubectl get service -o yaml --show-managed-fields, and give one of the two a loadBalancerClass of its own.", sample: []any{"198.51.100.1", "192.0.2.7"}},
+	LeaseLost: {On: "Service", Warning: true, Event: true,
+		Means: "The address that a DHCP server gave the Service must not be used any more: the server took it back, or none renewed it in time.",
+		Do:    "Nothing where that is meant; the Service gets another address as soon as a server gives one. Else see that the DHCP server works, and that it has enough addresses.",
+		text:  "Address %s was leased and is withdrawn from node %s: %s. Another one is asked for; see that the DHCP server works.", sample: []any{sampleAddress, "worker-1", "no DHCP server has renewed it"}},
+	LeaseRefused: {On: "Service", Warning: true, Event: true,
+		Means: "A DHCP server refuses to give the Service an address.",
+		Do:    "See in the server's log why, and that it has addresses left. It is asked again.",
+		text:  "A DHCP server refuses to give an %s address on %s of node %s. See in its log why; it is asked again.", sample: []any{IPv4, "eth0", "worker-1"}},
+	NoLeaseServer: {On: "Service", Warning: true, Event: true,
+		Means: "The Service's address is for a DHCP server to give, or to renew, and none answers.",
+		Do:    "Start a DHCP server on the network of that interface, or name another interface in the annotation kube-vip.io/serviceInterface. Servers are asked again.",
+		text:  "No DHCP server answers that gives, or renews, an %s address on %s of node %s. Start one there, or name another interface in the annotation kube-vip.io/serviceInterface.", sample: []any{IPv4, "eth0", "worker-1"}},
 	Announced: {On: "Service", Ready: true, Event: true, MetalLB: "nodeAssigned",
 		Means: "A node answers for the Service's address.",
 		Do:    "Nothing.",

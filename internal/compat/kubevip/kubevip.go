@@ -4,6 +4,7 @@
 package kubevip
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -74,6 +75,9 @@ func (c *Config) Interface(namespace string) string {
 	return c.inNamespace(c.interfaces, namespace)
 }
 
+// Interfaces that are named for any namespace.
+func (c *Config) Interfaces() []string { return slices.Sorted(maps.Values(c.interfaces)) }
+
 func (c *Config) inNamespace(values map[string]string, namespace string) string {
 	if v, ok := values[namespace]; ok {
 		return v
@@ -90,8 +94,8 @@ func (c *Config) shares(namespace string) bool {
 	return c.share[global]
 }
 
-// poolKey returns the key of the one pool for a namespace, or "".
-func (c *Config) poolKey(namespace string) string {
+// PoolKey returns the key of the one pool for a namespace, or "".
+func (c *Config) PoolKey(namespace string) string {
 	if key, ok := c.poolOf[namespace]; ok {
 		return key
 	}

@@ -90,7 +90,7 @@ var ipv4 = lb.IPv4
 // its namespace.
 func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
 	if r.ShareKey == "" {
-		r.ShareKey, r.ShareOnly = "pool "+c.poolKey(s.Namespace), &ipv4
+		r.ShareKey, r.ShareOnly = "pool "+c.PoolKey(s.Namespace), &ipv4
 		r.Alone = !c.shares(s.Namespace)
 	}
 	if !r.Reallocate {

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/link"
+)
+
+// leasingDirectory has the pools of a ConfigMap.
+func leasingDirectory(data map[string]string) *directory {
+	d := newDirectory()
+	d.kubevip = kubevip.Parse(&corev1.ConfigMap{Data: data})
+	d.setPools(d.kubevip.Pools, noOrphans)
+	return d
+}
+
+func putKubeVIP(d *directory, s *corev1.Service) []netip.Addr {
+	if len(s.Spec.IPFamilies) == 0 {
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	return d.setService(client.ObjectKeyFromObject(s), s, []lb.Dialect{lb.KubeVIP})
+}
+
+func annotated(s *corev1.Service, kv ...string) *corev1.Service {
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	for i := 0; i < len(kv); i += 2 {
+		s.Annotations[kv[i]] = kv[i+1]
+	}
+	return s
+}
+
+func tokensOf(d *directory) (out []string) {
+	for t, members := range d.members {
+		text := ""
+		for _, o := range members {
+			text += familyOf(o, t).String() + " " + o.request.Service.Name + " "
+		}
+		out = append(out, text)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestWhoLeases(t *testing.T) {
+	leases := map[string]string{"cidr-global": "0.0.0.0/32"}
+	told := v1alpha1.Lease{Service: "shop/web", Family: "IPv4", Address: "192.0.2.7"}
+	for name, c := range map[string]struct {
+		pools   map[string]string
+		service *corev1.Service
+		told    []v1alpha1.Lease
+		want    bool
+	}{
+		"on the pool":               {leases, serviceOf("web", 1, "", 80), nil, true},
+		"on another pool":           {map[string]string{"cidr-global": "192.0.2.0/28"}, serviceOf("web", 1, "", 80), nil, false},
+		"asks for it":               {map[string]string{"cidr-global": "192.0.2.0/28"}, annotated(serviceOf("web", 1, "", 80), kubevip.AnnotationAddresses, "0.0.0.0"), nil, true},
+		"asks for an address":       {leases, annotated(serviceOf("web", 1, "", 80), kubevip.AnnotationAddresses, "192.0.2.9"), nil, false},
+		"has a lease":               {leases, serviceOf("web", 1, "", 80, "192.0.2.7"), []v1alpha1.Lease{told}, true},
+		"has another address":       {leases, serviceOf("web", 1, "", 80, "192.0.2.7"), nil, false},
+		"has a lease, the pool not": {map[string]string{"cidr-global": "192.0.2.0/28"}, serviceOf("web", 1, "", 80, "192.0.2.7"), []v1alpha1.Lease{told}, true},
+		"no pool at all":            {nil, serviceOf("web", 1, "", 80), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := leasingDirectory(c.pools)
+			d.told = v1alpha1.LatestLeases([]v1alpha1.Agent{{Status: v1alpha1.AgentStatus{Leases: c.told}}})
+			putKubeVIP(d, c.service)
+			if got := len(d.members) > 0; got != c.want {
+				t.Errorf("leases: %v, want %v", got, c.want)
+			}
+			d.setService(client.ObjectKeyFromObject(c.service), nil, nil)
+			same(t, "left", len(d.members)+len(d.groups)+len(d.addresses)+len(d.services), 0)
+		})
+	}
+}
+
+// Services that share have one lease; one whose port is taken has its own.
+func TestSharersHaveOneLease(t *testing.T) {
+	d := leasingDirectory(map[string]string{"cidr-global": "0.0.0.0/32", "allow-share-global": "true"})
+	putKubeVIP(d, serviceOf("a", 3, "", 80))
+	putKubeVIP(d, serviceOf("b", 2, "", 443))
+	putKubeVIP(d, serviceOf("c", 1, "", 80))
+	same(t, "tokens", tokensOf(d), "[IPv4 a IPv4 b  IPv4 c ]")
+	var together netip.Addr
+	for token, members := range d.members {
+		if len(members) == 2 {
+			together = token
+		}
+	}
+	affected := d.setLease(together, addrs("192.0.2.7")[0])
+	same(t, "affected", affected, addrs("192.0.2.7", "192.0.2.7"))
+	same(t, "names", d.names(addrs("192.0.2.7")[0]), "[shop/a shop/b]")
+	same(t, "ports", d.ports(addrs("192.0.2.7")[0]), []lb.Port{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}})
+	if token, ok := d.tokenFor(addrs("192.0.2.7")[0]); !ok || token != together {
+		t.Errorf("token %s, want %s", token, together)
+	}
+	putKubeVIP(d, serviceOf("d", 0, "", 22))
+	same(t, "names with one more", d.names(addrs("192.0.2.7")[0]), "[shop/a shop/b shop/d]")
+	d.setLease(together, netip.Addr{})
+	same(t, "names without", d.names(addrs("192.0.2.7")[0]), "[]")
+}
+
+// All addresses of a Service go by one hash, whatever it leases meanwhile; both
+// families are the same client.
+func TestLeaseCandidate(t *testing.T) {
+	d := leasingDirectory(map[string]string{"cidr-global": "0.0.0.0/32,::/128", "interface-shop": "eth7"})
+	s := serviceOf("web", 1, "", 80)
+	s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	annotated(s, kubevip.AnnotationHostname, "web", kubevip.AnnotationHardwareAddress, "02:00:00:00:00:07", kubevip.AnnotationRequestedIP, "192.0.2.70")
+	putKubeVIP(d, s)
+	same(t, "tokens", tokensOf(d), "[IPv4 web  IPv6 web ]")
+	o := d.services[client.ObjectKeyFromObject(s)]
+	for _, f := range lb.Families {
+		c := d.leaseCandidate(o.tokens[f])
+		if *c.Family != f || c.HashKey != o.tokens[lb.IPv4] || !c.AnyServing || c.NeedsLocal || !isToken(c.Addr) {
+			t.Errorf("%s: %+v", f, c)
+		}
+		same(t, "interfaces", c.InterfacesOn(nil), "[eth7]")
+		id := d.identity(o.tokens[f])
+		if id.Hostname != "web" || id.MAC.String() != "02:00:00:00:00:07" || id.Requested.IsValid() != (f == lb.IPv4) {
+			t.Errorf("%s: %+v", f, id)
+		}
+	}
+	if d.identity(o.tokens[lb.IPv4]).ID != d.identity(o.tokens[lb.IPv6]).ID {
+		t.Error("two clients")
+	}
+	d.setLease(o.tokens[lb.IPv4], addrs("192.0.2.7")[0])
+	if c := d.candidate(addrs("192.0.2.7")[0]); c.HashKey != o.tokens[lb.IPv4] || c.AnyServing {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What was told last is had next; what was lost is not.
+func TestLastLease(t *testing.T) {
+	d := leasingDirectory(map[string]string{"cidr-global": "0.0.0.0/32"})
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	lease := func(addr string, age time.Duration) v1alpha1.Agent {
+		return v1alpha1.Agent{Status: v1alpha1.AgentStatus{Leases: []v1alpha1.Lease{{Service: "shop/web", Family: "IPv4", Address: addr, Since: metav1.NewMicroTime(now.Add(-age))}}}}
+	}
+	s := annotated(serviceOf("web", 1, "", 80, "192.0.2.7"), kubevip.AnnotationAddresses, "0.0.0.0")
+	putKubeVIP(d, s)
+	token := d.services[client.ObjectKeyFromObject(s)].tokens[lb.IPv4]
+	same(t, "nothing told", d.lastLease(token).Address, "192.0.2.7")
+	d.told = v1alpha1.LatestLeases([]v1alpha1.Agent{lease("192.0.2.8", time.Hour), lease("192.0.2.7", 2*time.Hour)})
+	same(t, "told", d.lastLease(token).Address, "192.0.2.8")
+	d.told = v1alpha1.LatestLeases([]v1alpha1.Agent{lease("192.0.2.8", time.Hour), lease("", time.Minute)})
+	same(t, "lost", d.lastLease(token).Address, "")
+}
+
+func TestLeasePlace(t *testing.T) {
+	links := []link.Link{
+		{Name: "eth2", Index: 4, Up: true, MAC: make(net.HardwareAddr, 6), Global: [2]bool{true, false}, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}},
+		{Name: "eth1", Index: 3, Up: true, MAC: make(net.HardwareAddr, 6), Global: [2]bool{true, true}, Prefixes: []netip.Prefix{netip.MustParsePrefix("198.51.100.2/24")}},
+		{Name: "eth0", Index: 2, Up: false, MAC: make(net.HardwareAddr, 6), Global: [2]bool{true, true}},
+		{Name: "bare", Index: 5, Up: true, MAC: make(net.HardwareAddr, 6)},
+		{Name: "cni0", Index: 6, Up: true, MAC: make(net.HardwareAddr, 6), Global: [2]bool{true, true}},
+	}
+	for _, c := range []struct {
+		family lb.Family
+		last   netip.Addr
+		named  []string
+		want   string
+	}{
+		{lb.IPv4, netip.Addr{}, nil, "eth1"},
+		{lb.IPv4, addrs("192.0.2.9")[0], nil, "eth2"},
+		{lb.IPv4, addrs("203.0.113.9")[0], nil, "eth1"},
+		{lb.IPv6, netip.Addr{}, nil, "eth1"},
+		{lb.IPv4, netip.Addr{}, []string{"bare"}, "bare"},
+		{lb.IPv6, netip.Addr{}, []string{"bare"}, ""},
+		{lb.IPv4, netip.Addr{}, []string{"cni0"}, "cni0"},
+		{lb.IPv4, netip.Addr{}, []string{"eth0"}, ""},
+	} {
+		if got, _ := leasePlace(c.family, c.last, c.named, links, regexp.MustCompile(`^cni`)); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
