@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/elect"
@@ -70,7 +71,7 @@ func (d *directory) setService(key types.NamespacedName, s *corev1.Service, dial
 		affected.Insert(d.unlist(old)...)
 	}
 	if s != nil {
-		o := &offer{request: d.request(s, dialects), published: native.Published(s), classic: classicPool(s),
+		o := &offer{request: compat.Context{Dialects: dialects, KubeVIP: d.kubevip}.Request(s), published: native.Published(s), classic: classicPool(s),
 			local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
 		affected.Insert(d.list(o, s)...)
 		if o.has = d.addressesOf(o); len(o.has) > 0 || o.leases() {
@@ -269,7 +270,7 @@ func (d *directory) advertisements(a netip.Addr, o *offer) (ads []lb.Advertiseme
 		if len(ad.ServiceSelectors) == 0 {
 			ads = append(ads, ad)
 		} else if slices.ContainsFunc(ad.ServiceSelectors, func(s labels.Selector) bool { return s.Matches(o.request.Labels) }) {
-			unshareable = unshareable || o.request.ShareKey != ""
+			unshareable = unshareable || o.shares(lb.FamilyOf(a))
 			ads = append(ads, ad)
 		}
 	}

@@ -61,11 +61,6 @@ func (a *agent) readConfigMap() {
 	}
 	a.directory.kubevip = config
 	a.readPools(a.background)
-	a.readServices()
-}
-
-// readServices reads all Services again.
-func (a *agent) readServices() {
 	var list corev1.ServiceList
 	if err := a.cache.List(a.background, &list); err != nil {
 		return

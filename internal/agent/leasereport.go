@@ -18,8 +18,8 @@ const leasesMost = 2000
 
 // leaseReport returns what this node says of leases: of those that it looks after
 // what they are, and of those that it did look after what it said last until
-// another node says more. So there is always one who does, and every node knows
-// from the API server alone which addresses are leases.
+// another node says more. So there is always one who does: what nobody says anything of
+// would be forgotten.
 func (a *agent) leaseReport() []v1alpha1.Lease {
 	said := map[v1alpha1.LeaseOf]v1alpha1.Lease{}
 	for token, h := range a.leaseholds {
@@ -63,33 +63,15 @@ func (d *directory) leasesFor(of v1alpha1.LeaseOf) bool {
 	return o != nil && slices.ContainsFunc(lb.Families[:], func(f lb.Family) bool { return o.wants[f] && f.String() == of.Family })
 }
 
-// readLeases takes over what all agents say of leases. Whether a Service wants
-// one may depend on it.
+// readLeases takes over what all agents say of leases.
 func (a *agent) readLeases() {
 	var list v1alpha1.AgentList
 	if err := a.cache.List(a.background, &list); err != nil {
 		return
 	}
-	before, now := a.directory.told, v1alpha1.LatestLeases(list.Items)
-	a.directory.told = now
-	changed := map[string]bool{}
-	for of := range now {
-		if _, was := before[of]; !was {
-			changed[of.Service] = true
-		}
-	}
-	for of := range before {
-		if _, is := now[of]; !is {
-			changed[of.Service] = true
-		}
-	}
-	for service := range changed {
-		a.readService(serviceKey(service))
-	}
+	a.directory.told = v1alpha1.LatestLeases(list.Items)
 	// What this node said may not have to be said any more.
-	if len(a.said) > 0 {
-		a.reportDirty = true
-	}
+	a.reportDirty = a.reportDirty || len(a.said) > len(a.leaseholds)
 }
 
 // readService takes over what a Service says now.

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/dhcp"
 	"fairlead.io/internal/elect"
@@ -104,16 +102,6 @@ func tokenOf(f lb.Family, name string) netip.Addr {
 	return netip.AddrFrom16(out)
 }
 
-// request reads a Service in all dialects.
-func (d *directory) request(s *corev1.Service, dialects []lb.Dialect) lb.Request {
-	if !slices.Contains(dialects, lb.KubeVIP) {
-		return compat.Request(s, nil, dialects)
-	}
-	r := compat.Request(kubevip.Strip(s), nil, dialects)
-	d.kubevip.Amend(&r, s)
-	return r
-}
-
 // list notes what o, which is s, wants from DHCP servers, and returns the tokens
 // and addresses that concerns.
 func (d *directory) list(o *offer, s *corev1.Service) []netip.Addr {
@@ -125,7 +113,7 @@ func (d *directory) list(o *offer, s *corev1.Service) []netip.Addr {
 			o.iface = d.preset
 		}
 	}
-	o.wants = d.wantsLease(o)
+	o.wants = o.wantsLease()
 	if !o.leases() {
 		return nil
 	}
@@ -171,13 +159,16 @@ func (d *directory) unlist(o *offer) (affected []netip.Addr) {
 // self names the Service; another one of the same name is another one.
 func (o *offer) self() string { return string(o.request.UID) }
 
+// shares says whether others may come to live on the Service's address of that
+// family.
+func (o *offer) shares(f lb.Family) bool {
+	r := &o.request
+	return r.ShareKey != "" && !r.Alone && (r.ShareOnly == nil || *r.ShareOnly == f)
+}
+
 // group returns the Services with which o may share a lease, if any.
 func (o *offer) group(f lb.Family) (group, bool) {
-	r := &o.request
-	if r.ShareKey == "" || r.ShareOnly != nil && *r.ShareOnly != f {
-		return group{}, false
-	}
-	return group{f, r.ShareKey + "\n" + r.Backends}, true
+	return group{f, o.request.ShareKey + "\n" + o.request.Backends}, o.shares(f)
 }
 
 // regroup says who of a group shares the lease: the older ones first, each if
@@ -210,44 +201,16 @@ func (d *directory) regroup(g group) (affected []netip.Addr) {
 }
 
 // wantsLease says of which families the address of o is for a DHCP server to
-// give: it asks for that, or it has such a one, or it has none and there is such
-// a pool for it, and no other.
-func (d *directory) wantsLease(o *offer) (wants [len(lb.Families)]bool) {
-	r := &o.request
-	for _, f := range r.Families {
-		of := func(a netip.Addr) bool { return lb.FamilyOf(a) == f }
-		_, told := d.told[leaseOf(r.Service, f)]
-		switch {
-		case slices.ContainsFunc(r.Addresses, of):
-		case r.DHCP[f]:
-			wants[f] = true
-		case slices.ContainsFunc(o.published, of):
-			wants[f] = told
-		default:
-			wants[f] = d.poolLeases(r, f)
-		}
+// give: it asks for that, or the controller has written so.
+func (o *offer) wantsLease() (wants [len(lb.Families)]bool) {
+	for _, f := range o.request.Families {
+		wants[f] = o.request.DHCP[f] && !slices.ContainsFunc(o.request.Addresses, func(a netip.Addr) bool { return lb.FamilyOf(a) == f })
 	}
 	return wants
 }
 
 func leaseOf(service types.NamespacedName, f lb.Family) v1alpha1.LeaseOf {
 	return v1alpha1.LeaseOf{Service: service.String(), Family: f.String()}
-}
-
-// poolLeases says whether a pool that stands for a DHCP server is for r, and none
-// with addresses of family f is.
-func (d *directory) poolLeases(r *lb.Request, f lb.Family) (leases bool) {
-	for i := range d.pools {
-		p := &d.pools[i]
-		if !slices.Contains(r.Dialects, p.Key.Dialect) || !p.Admits(r) || r.Pool != "" && r.Pool != p.Key.Name || r.Pool == "" && p.ManualOnly {
-			continue
-		}
-		if slices.ContainsFunc(p.Spans, func(s netipx.IPRange) bool { return lb.FamilyOf(s.From()) == f }) {
-			return false
-		}
-		leases = leases || p.DHCP[f] && p.Invalid == nil
-	}
-	return leases
 }
 
 // addressesOf returns what o publishes and what this node has leased for it.

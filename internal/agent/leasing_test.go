@@ -14,6 +14,7 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 )
@@ -56,26 +57,18 @@ func tokensOf(d *directory) (out []string) {
 }
 
 func TestWhoLeases(t *testing.T) {
-	leases := map[string]string{"cidr-global": "0.0.0.0/32"}
-	told := v1alpha1.Lease{Service: "shop/web", Family: "IPv4", Address: "192.0.2.7"}
 	for name, c := range map[string]struct {
-		pools   map[string]string
 		service *corev1.Service
-		told    []v1alpha1.Lease
 		want    bool
 	}{
-		"on the pool":               {leases, serviceOf("web", 1, "", 80), nil, true},
-		"on another pool":           {map[string]string{"cidr-global": "192.0.2.0/28"}, serviceOf("web", 1, "", 80), nil, false},
-		"asks for it":               {map[string]string{"cidr-global": "192.0.2.0/28"}, annotated(serviceOf("web", 1, "", 80), kubevip.AnnotationAddresses, "0.0.0.0"), nil, true},
-		"asks for an address":       {leases, annotated(serviceOf("web", 1, "", 80), kubevip.AnnotationAddresses, "192.0.2.9"), nil, false},
-		"has a lease":               {leases, serviceOf("web", 1, "", 80, "192.0.2.7"), []v1alpha1.Lease{told}, true},
-		"has another address":       {leases, serviceOf("web", 1, "", 80, "192.0.2.7"), nil, false},
-		"has a lease, the pool not": {map[string]string{"cidr-global": "192.0.2.0/28"}, serviceOf("web", 1, "", 80, "192.0.2.7"), []v1alpha1.Lease{told}, true},
-		"no pool at all":            {nil, serviceOf("web", 1, "", 80), nil, false},
+		"asks for it":         {annotated(serviceOf("web", 1, "", 80), kubevip.AnnotationAddresses, "0.0.0.0"), true},
+		"of the other family": {annotated(serviceOf("web", 1, "", 80), kubevip.AnnotationAddresses, "::"), false},
+		"is on such a pool":   {annotated(serviceOf("web", 1, "", 80), native.AnnotationDHCP, "IPv4"), true},
+		"asks for an address": {annotated(serviceOf("web", 1, "", 80), native.AnnotationDHCP, "IPv4", kubevip.AnnotationAddresses, "192.0.2.9"), false},
+		"asks for nothing":    {serviceOf("web", 1, "", 80, "192.0.2.7"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := leasingDirectory(c.pools)
-			d.told = v1alpha1.LatestLeases([]v1alpha1.Agent{{Status: v1alpha1.AgentStatus{Leases: c.told}}})
+			d := leasingDirectory(nil)
 			putKubeVIP(d, c.service)
 			if got := len(d.members) > 0; got != c.want {
 				t.Errorf("leases: %v, want %v", got, c.want)
@@ -89,9 +82,12 @@ func TestWhoLeases(t *testing.T) {
 // Services that share have one lease; one whose port is taken has its own.
 func TestSharersHaveOneLease(t *testing.T) {
 	d := leasingDirectory(map[string]string{"cidr-global": "0.0.0.0/32", "allow-share-global": "true"})
-	putKubeVIP(d, serviceOf("a", 3, "", 80))
-	putKubeVIP(d, serviceOf("b", 2, "", 443))
-	putKubeVIP(d, serviceOf("c", 1, "", 80))
+	leased := func(name string, age int, port int32) {
+		putKubeVIP(d, annotated(serviceOf(name, age, "", port), native.AnnotationDHCP, "IPv4"))
+	}
+	leased("a", 3, 80)
+	leased("b", 2, 443)
+	leased("c", 1, 80)
 	same(t, "tokens", tokensOf(d), "[IPv4 a IPv4 b  IPv4 c ]")
 	var together netip.Addr
 	for token, members := range d.members {
@@ -106,7 +102,7 @@ func TestSharersHaveOneLease(t *testing.T) {
 	if token, ok := d.tokenFor(addrs("192.0.2.7")[0]); !ok || token != together {
 		t.Errorf("token %s, want %s", token, together)
 	}
-	putKubeVIP(d, serviceOf("d", 0, "", 22))
+	leased("d", 0, 22)
 	same(t, "names with one more", d.names(addrs("192.0.2.7")[0]), "[shop/a shop/b shop/d]")
 	d.setLease(together, netip.Addr{})
 	same(t, "names without", d.names(addrs("192.0.2.7")[0]), "[]")
@@ -118,7 +114,7 @@ func TestLeaseCandidate(t *testing.T) {
 	d := leasingDirectory(map[string]string{"cidr-global": "0.0.0.0/32,::/128", "interface-shop": "eth7"})
 	s := serviceOf("web", 1, "", 80)
 	s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-	annotated(s, kubevip.AnnotationHostname, "web", kubevip.AnnotationHardwareAddress, "02:00:00:00:00:07", kubevip.AnnotationRequestedIP, "192.0.2.70")
+	annotated(s, native.AnnotationDHCP, "IPv4,IPv6", kubevip.AnnotationHostname, "web", kubevip.AnnotationHardwareAddress, "02:00:00:00:00:07", kubevip.AnnotationRequestedIP, "192.0.2.70")
 	putKubeVIP(d, s)
 	same(t, "tokens", tokensOf(d), "[IPv4 web  IPv6 web ]")
 	o := d.services[client.ObjectKeyFromObject(s)]
@@ -144,7 +140,7 @@ func TestLeaseCandidate(t *testing.T) {
 
 // What was told last is had next; what was lost is not.
 func TestLastLease(t *testing.T) {
-	d := leasingDirectory(map[string]string{"cidr-global": "0.0.0.0/32"})
+	d := leasingDirectory(nil)
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	lease := func(addr string, age time.Duration) v1alpha1.Agent {
 		return v1alpha1.Agent{Status: v1alpha1.AgentStatus{Leases: []v1alpha1.Lease{{Service: "shop/web", Family: "IPv4", Address: addr, Since: metav1.NewMicroTime(now.Add(-age))}}}}

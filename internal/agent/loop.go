@@ -206,9 +206,6 @@ func (a *agent) absorb(c changes) {
 	}
 	if c.pools || c.classic != nil {
 		a.readPools(ctx)
-		if a.kubevip != nil { // who leases depends on who has a pool
-			a.readServices()
-		}
 	}
 	a.membersDirty = a.membersDirty || c.nodes
 	a.metrics.classic.count(&c)

@@ -293,11 +293,12 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 		return fmt.Errorf("make client: %w", err)
 	}
 	a.running.Go(func() { a.api.watch(a.background) })
+	// What an earlier agent had is known, and claimed, before the others are met.
+	a.absorb(a.inbox.take())
+	a.inheritLeases(time.Now())
 	if err := a.join(ctx, o, self, key); err != nil {
 		return err
 	}
-	a.absorb(a.inbox.take())
-	a.inheritLeases(time.Now())
 	a.started, a.allDirty, a.patience = true, true, time.Now().Add(peersPatience)
 	return nil
 }

@@ -26,8 +26,10 @@ const (
 	patience = 10 * time.Second
 	// refusedWait is between two attempts where servers refuse.
 	refusedWait = 10 * time.Second
-	// renewLeast is the least time between two attempts to renew a long lease.
-	renewLeast = time.Minute
+	// renewPause is the time between two attempts to renew a long lease, and
+	// rebindPause that where its server has been silent for most of it.
+	renewPause  = time.Minute
+	rebindPause = 15 * time.Second
 )
 
 // Config of a Client.
@@ -179,9 +181,12 @@ func (c *Client) hold(ctx context.Context) {
 // extend asks for more time; false means that nobody answered until then.
 func (c *Client) extend(ctx context.Context, p phase, l *Lease, until time.Time) bool {
 	for until.IsZero() || time.Now().Before(until) {
-		wait := renewLeast
+		wait := renewPause
+		if p == rebind {
+			wait = rebindPause
+		}
 		if !until.IsZero() {
-			wait = min(max(time.Until(until)/2, firstWait), renewLeast)
+			wait = min(max(time.Until(until)/2, firstWait), wait)
 		}
 		began := time.Now()
 		a, ok := c.ask(ctx, p, l, began.Add(min(patience, wait)))

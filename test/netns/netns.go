@@ -81,6 +81,18 @@ func locked(t testing.TB, f func() error) {
 // packages that programs are in.
 var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base"}
 
+// Need installs a program if it is missing.
+func Need(t testing.TB, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err == nil {
+		return
+	}
+	install := "apt-get -q update && apt-get -q install -y --no-install-recommends " + packages[program]
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", install).CombinedOutput(); err != nil {
+		t.Fatalf("install %s: %v\n%s", program, err, out)
+	}
+}
+
 // Run runs a program in the namespace and returns what it prints. It is
 // installed if it is missing.
 func (n *NS) Run(program string, args ...string) string {
@@ -95,12 +107,7 @@ func (n *NS) Run(program string, args ...string) string {
 // Try is Run for what may fail.
 func (n *NS) Try(program string, args ...string) (string, error) {
 	n.t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		install := "apt-get -q update && apt-get -q install -y --no-install-recommends " + packages[program]
-		if out, err := exec.CommandContext(n.t.Context(), "sh", "-c", install).CombinedOutput(); err != nil {
-			n.t.Fatalf("install %s: %v\n%s", program, err, out)
-		}
-	}
+	Need(n.t, program)
 	var out []byte
 	var err error
 	n.Do(func() { out, err = exec.CommandContext(n.t.Context(), program, args...).CombinedOutput() })
