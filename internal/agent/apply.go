@@ -154,7 +154,10 @@ func (a *agent) remove(place string, addr netip.Addr) {
 func (a *agent) dropGone() {
 	for addr := range a.gone {
 		if isToken(addr) {
-			delete(a.had, addr)
+			if len(a.directory.members[addr]) == 0 {
+				delete(a.had, addr)
+				delete(a.nobody, addr)
+			}
 		} else if len(a.directory.tenants(addr)) == 0 {
 			delete(a.state.VIPs, addr)
 			a.tableChanges[addr] = nil

@@ -68,10 +68,14 @@ func (a *agent) decideToken(token netip.Addr, now time.Time) {
 	}
 	claims, _ := a.claimsWith(token, mine)
 	outcome := elect.Elect(candidate, a.voters, claims)
-	if last := a.directory.lastLease(token); last.Address != "" {
-		if addr, err := lb.ParseAddr(last.Address); err == nil {
-			a.tellNobody(addr, outcome)
-		}
+	if why := outcome.String(); outcome.Owner == "" && a.nobody[token] != why {
+		a.nobody[token] = why
+		a.log.Warn("no node can have the lease", "services", a.memberNames(token), "why", why)
+	} else if outcome.Owner != "" {
+		delete(a.nobody, token)
+	}
+	if last, err := lb.ParseAddr(a.directory.lastLease(token).Address); err == nil {
+		a.tellNobody(last, outcome)
 	}
 	switch outcome.Task(a.node, claims) {
 	case elect.Take:
