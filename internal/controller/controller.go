@@ -40,6 +40,8 @@ type Options struct {
 	LeaderNamespace string
 	// MetalLBNamespace is where objects of MetalLB's kinds count.
 	MetalLBNamespace string
+	// KubeVIPMap is the ConfigMap of kube-vip's cloud provider.
+	KubeVIPMap config.KubeVIPMap
 	// Pod of the controller, if it is in MetalLB's namespace: what the controller
 	// writes there about itself goes with it.
 	Pod *metav1.OwnerReference
@@ -74,7 +76,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(o, f)
+	m := newKubevipMap(o)
+	mgr, err := newManager(o, f, m)
 	if err != nil {
 		return err
 	}
@@ -89,26 +92,30 @@ func Run(ctx context.Context, o Options) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{l}, waited)
 
-	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log, waited: waited}
+	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, kubevip: m, ledger: l, log: o.Log, waited: waited}
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
 	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
-	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, foreign: f, ledger: l, log: o.Log}
+	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, foreign: f, kubevip: m, ledger: l, log: o.Log}
+	if m != nil {
+		m.events = svc.events
+		m.changed = func() { wakes.wake(servicesOfKubeVIP(ctx, mgr.GetCache(), o.Config)) }
+	}
 	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, log: o.Log}
 	if f != nil {
 		status.metallb = newMetalLBStatus(f, status)
 		registry.MustRegister(f.updates, f.failures, metallbCollector{ledger: l, stale: status.metallb.stale.Load,
-			loaded: func() bool { return synced(ctx, mgr.GetCache(), f) }})
+			loaded: func() bool { return synced(ctx, mgr.GetCache(), f, m) }})
 	}
 
 	for _, step := range []func() error{
-		func() error { return fillCaches(ctx, mgr.GetCache(), f, o.Log) },
+		func() error { return fillCaches(ctx, mgr.GetCache(), f, m, o.Log) },
 		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
-		func() error { return watchPools(mgr, l, f) },
+		func() error { return watchPools(mgr, l, f, m) },
 		func() error { return watchNodes(mgr, l) },
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
 		func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) },
 		func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
-		func() error { return serveHealth(mgr, o, f) },
+		func() error { return serveHealth(mgr, o, f, m) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
 	} {
 		if err := step(); err != nil {
@@ -121,7 +128,7 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
-func newManager(o Options, f *foreign) (manager.Manager, error) {
+func newManager(o Options, f *foreign, m *kubevipMap) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -130,8 +137,8 @@ func newManager(o Options, f *foreign) (manager.Manager, error) {
 	mgr, err := manager.New(o.REST, manager.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
-		Cache:                         cacheOptions(),
-		NewCache:                      newCache(o.Log, f),
+		Cache:                         cacheOptions(m),
+		NewCache:                      newCache(o.Log, f, m),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
 		LeaderElectionID:              LeaderLease,

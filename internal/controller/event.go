@@ -144,6 +144,9 @@ func (w waitingEvent) event() *corev1.Event {
 			reason = theirs
 		}
 	}
+	if w.voice == lb.KubeVIP && lb.Reasons[w.reason.Code].On == "Service" {
+		reason = kubevipWord(w.reason)
+	}
 	return &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: name},
 		InvolvedObject:      w.about,

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"fairlead.io/internal/compat"
-	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
@@ -36,6 +36,7 @@ type importer struct {
 	client  kubernetes.Interface
 	config  *config.Configuration
 	foreign *foreign
+	kubevip *kubevipMap
 	ledger  *ledger
 	log     *slog.Logger
 }
@@ -85,7 +86,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		// reconciles of pools and nodes have told it meanwhile.
 		var pools []lb.Pool
 		var nodes map[netip.Addr]string
-		if pools, err = readPools(ctx, i.cache, i.foreign); err != nil {
+		if pools, err = readPools(ctx, i.cache, i.foreign, i.kubevip); err != nil {
 			return nil
 		}
 		if nodes, err = readNodes(ctx, i.cache); err != nil {
@@ -94,7 +95,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		a.SetPools(pools)
 		a.SetNodes(nodes)
 		for _, s := range list {
-			a.Import(s.request(namespaces), s.published)
+			a.Import(s.request(namespaces, i.kubevip.current()), s.published)
 		}
 		a.SettleAll()
 		return nil // every Service is in the controller's queue anyway
@@ -112,19 +113,24 @@ type held struct {
 	published []netip.Addr
 }
 
-func (h held) request(namespaces map[string]map[string]string) lb.Request {
+func (h held) request(namespaces map[string]map[string]string, theirs *kubevip.Config) lb.Request {
 	labels, known := namespaces[h.service.Namespace]
 	if !known || h.service.DeletionTimestamp != nil {
-		return unchanged(h.service, h.class)
+		return unchanged(h.service, h.class, theirs)
 	}
-	return compat.Request(h.service, labels, h.class.Pools)
+	return contextOf(h.class, labels, theirs).Request(h.service)
+}
+
+// contextOf is what counts for Services of class in a namespace with labels.
+func contextOf(class *config.Class, labels map[string]string, theirs *kubevip.Config) compat.Context {
+	return compat.Context{NamespaceLabels: labels, Dialects: class.Pools, KubeVIP: theirs, Elsewhere: class.Backend == config.KubeVIP}
 }
 
 // unchanged is the request of a Service that is being deleted, or whose namespace
 // is not known yet: it keeps exactly what it has until then, gets nothing new,
 // waits for nothing, and does not move.
-func unchanged(s *corev1.Service, class *config.Class) lb.Request {
-	r := compat.Request(s, nil, class.Pools)
+func unchanged(s *corev1.Service, class *config.Class, theirs *kubevip.Config) lb.Request {
+	r := contextOf(class, nil, theirs).Request(s)
 	r.Invalid = &lb.Reason{Code: lb.Ready}
 	if c := readyCondition(s); c != nil {
 		r.Invalid = &lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}
@@ -147,7 +153,7 @@ func (i *importer) listServices(ctx context.Context) ([]held, error) {
 				continue
 			}
 			s.ManagedFields = nil
-			out = append(out, held{service: s, class: class, published: native.Published(s)})
+			out = append(out, held{service: s, class: class, published: publishedOf(s, class)})
 		}
 		if opts.Continue = page.Continue; opts.Continue == "" {
 			return out, nil

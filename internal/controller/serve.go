@@ -15,8 +15,8 @@ import (
 
 // serveHealth answers /readyz once the process knows the cluster; a replica that
 // does not lead is ready, too.
-func serveHealth(mgr manager.Manager, o Options, f *foreign) error {
-	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), f) }, o.Log)
+func serveHealth(mgr manager.Manager, o Options, f *foreign, m *kubevipMap) error {
+	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), f, m) }, o.Log)
 	if err != nil {
 		return err
 	}
@@ -24,8 +24,8 @@ func serveHealth(mgr manager.Manager, o Options, f *foreign) error {
 }
 
 // synced says whether all kinds have been listed.
-func synced(ctx context.Context, c cache.Cache, f *foreign) bool {
-	for _, kind := range watched() {
+func synced(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMap) bool {
+	for _, kind := range watched(m) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
 			return false

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"fairlead.io/internal/compat"
+	backend "fairlead.io/internal/backend/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
@@ -35,10 +35,12 @@ type services struct {
 	cache  client.Reader
 	client kubernetes.Interface
 	config *config.Configuration
-	ledger *ledger
-	events *events
-	memos  memos
-	log    *slog.Logger
+	// kubevip is nil if no class uses pools of kube-vip's ConfigMap.
+	kubevip *kubevipMap
+	ledger  *ledger
+	events  *events
+	memos   memos
+	log     *slog.Logger
 
 	// waited observes how long a Service waited for its first address.
 	waited prometheus.Histogram
@@ -65,7 +67,10 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case class == nil:
 		return c.release(ctx, &s)
 	case s.DeletionTimestamp != nil:
-		c.ledger.settle(unchanged(&s, class), native.Published(&s))
+		c.ledger.settle(unchanged(&s, class, c.kubevip.current()), publishedOf(&s, class))
+		if class.Backend == config.KubeVIP {
+			return c.letGo(ctx, &s)
+		}
 		return reconcile.Result{}, nil
 	}
 	labels, known := c.namespaceLabels(ctx, s.Namespace)
@@ -76,12 +81,15 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if m.stale(&s) {
 		return reconcile.Result{}, nil
 	}
-	published := native.Published(&s)
-	if m.settled && !attested(&s) {
+	published := publishedOf(&s, class)
+	if m.settled && !attests(&s, class) {
 		published = nil // an edit by hand; what we know is better
 	}
 	m.settled = true
-	r := compat.Request(&s, labels, class.Pools)
+	r := contextOf(class, labels, c.kubevip.current()).Request(&s)
+	if class.Backend == config.KubeVIP {
+		return c.provide(ctx, &s, m, &r, c.ledger.settle(r, published))
+	}
 	return c.publish(ctx, &s, m, &r, c.ledger.settle(r, published))
 }
 
@@ -175,8 +183,18 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 	if len(had.Addresses) > 0 && s.DeletionTimestamp == nil {
 		c.events.add(serviceReference(s), voice(&lb.Request{}, had), lb.AddressReleased.With(lb.ListAddrs(had.Addresses), noLongerOurs(s)))
 	}
-	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil {
+	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil && !(c.provides() && backend.Marked(s)) {
 		return reconcile.Result{}, nil
+	}
+	if c.provides() && backend.Marked(s) {
+		switch written, err := c.patch(ctx, s, backend.Release(s)); {
+		case err != nil:
+			return reconcile.Result{}, err
+		case written == nil:
+			return reconcile.Result{RequeueAfter: conflictRetry}, nil
+		}
+		c.log.Info("service released", "service", key)
+		return reconcile.Result{}, nil // what is left in its status is taken off next
 	}
 	patch := releasePatch(s)
 	if patch == nil {

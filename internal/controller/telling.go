@@ -103,3 +103,21 @@ func noLongerOurs(s *corev1.Service) string {
 	}
 	return "its class is not served"
 }
+
+// kubevipWord is the reason of an event in the words that those know who look
+// after Services in a cloud.
+func kubevipWord(r lb.Reason) string {
+	switch {
+	case r.Code == lb.AddressInUse || r.Code == lb.SharingConflict:
+		return "IPConflict"
+	case r.Code == lb.AddressReleased:
+		return "DeletedLoadBalancer"
+	case r.Ready():
+		return "EnsuredLoadBalancer"
+	case r.Code == lb.WaitingForLease:
+		return "EnsuringLoadBalancer"
+	case lb.Reasons[r.Code].Event:
+		return string(r.Code)
+	}
+	return "SyncLoadBalancerFailed"
+}

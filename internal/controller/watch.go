@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -29,6 +30,7 @@ import (
 
 	metallbapi "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/backend/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/patient"
@@ -54,14 +56,25 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // watched are the kinds the controller reads, besides foreign ones.
-func watched() []client.Object {
-	return []client.Object{&corev1.Service{}, &corev1.Namespace{}, &corev1.Node{}, &v1alpha1.Pool{}}
+func watched(m *kubevipMap) []client.Object {
+	kinds := []client.Object{&corev1.Service{}, &corev1.Namespace{}, &corev1.Node{}, &v1alpha1.Pool{}}
+	if m != nil {
+		kinds = append(kinds, &corev1.ConfigMap{})
+	}
+	return kinds
 }
 
 // cacheOptions keep of each object only what is read. Objects from the cache are
-// not copied: nobody may change them.
-func cacheOptions() cache.Options {
-	return cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
+// not copied: nobody may change them. Of ConfigMaps it is the one.
+func cacheOptions(m *kubevipMap) cache.Options {
+	o := cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
+	if m != nil {
+		o.ByObject = map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
+			Namespaces: map[string]cache.Config{m.key.Namespace: {}},
+			Field:      fields.OneTermEqualSelector("metadata.name", m.key.Name),
+		}}
+	}
+	return o
 }
 
 // slim drops what nobody reads: of Nodes, of Services and ConfigurationStates that
@@ -91,9 +104,9 @@ func slim(in any) (any, error) {
 // fillCaches starts all informers with the process, also in a replica that does
 // not lead: taking over needs no listing then. It waits for an API server that is
 // away.
-func fillCaches(ctx context.Context, c cache.Cache, f *foreign, log *slog.Logger) error {
+func fillCaches(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMap, log *slog.Logger) error {
 	for {
-		err := startInformers(ctx, c, f)
+		err := startInformers(ctx, c, f, m)
 		if err == nil || meta.IsNoMatchError(err) {
 			return err
 		}
@@ -106,8 +119,8 @@ func fillCaches(ctx context.Context, c cache.Cache, f *foreign, log *slog.Logger
 	}
 }
 
-func startInformers(ctx context.Context, c cache.Cache, f *foreign) error {
-	for _, kind := range watched() {
+func startInformers(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMap) error {
+	for _, kind := range watched(m) {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
 				return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
@@ -122,12 +135,13 @@ func startInformers(ctx context.Context, c cache.Cache, f *foreign) error {
 type promptCache struct {
 	cache.Cache
 	foreign *foreign
+	kubevip *kubevipMap
 }
 
-func newCache(log *slog.Logger, f *foreign) cache.NewCacheFunc {
+func newCache(log *slog.Logger, f *foreign, m *kubevipMap) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
 		inner, err := patient.NewCache(log)(c, o)
-		return promptCache{inner, f}, err
+		return promptCache{inner, f, m}, err
 	}
 }
 
@@ -135,7 +149,7 @@ func newCache(log *slog.Logger, f *foreign) cache.NewCacheFunc {
 // those of foreign, too, as far as they are there.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	var filled []toolscache.DoneChecker
-	for _, kind := range watched() {
+	for _, kind := range watched(c.kubevip) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return false
@@ -166,8 +180,8 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 	return nil
 }
 
-func watchPools(mgr manager.Manager, l *ledger, f *foreign) error {
-	c, err := newController(mgr, "pool", f.count(&pools{cache: mgr.GetCache(), ledger: l, foreign: f}), 1)
+func watchPools(mgr manager.Manager, l *ledger, f *foreign, m *kubevipMap) error {
+	c, err := newController(mgr, "pool", f.count(&pools{cache: mgr.GetCache(), ledger: l, foreign: f, kubevip: m}), 1)
 	if err != nil {
 		return err
 	}
@@ -176,6 +190,11 @@ func watchPools(mgr manager.Manager, l *ledger, f *foreign) error {
 			return err
 		}
 		if err := c.Watch(source.Func(f.source)); err != nil {
+			return err
+		}
+	}
+	if m != nil {
+		if err := c.Watch(changes(mgr.GetCache(), &corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(together), predicate.ResourceVersionChangedPredicate{})); err != nil {
 			return err
 		}
 	}
@@ -245,5 +264,5 @@ func concerns(cfg *config.Configuration) predicate.Predicate {
 // marked says whether s has something that we wrote.
 func marked(s *corev1.Service) bool {
 	_, annotated := s.Annotations[native.AnnotationAllocatedFrom]
-	return annotated || readyCondition(s) != nil
+	return annotated || readyCondition(s) != nil || kubevip.Marked(s)
 }

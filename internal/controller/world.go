@@ -21,11 +21,12 @@ import (
 type pools struct {
 	cache   client.Reader
 	ledger  *ledger
-	foreign *foreign // nil if no class uses pools of other dialects
+	foreign *foreign    // nil if no class uses pools of MetalLB's kinds
+	kubevip *kubevipMap // nil if no class uses pools of kube-vip's ConfigMap
 }
 
 func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	all, err := readPools(ctx, c.cache, c.foreign)
+	all, err := readPools(ctx, c.cache, c.foreign, c.kubevip)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -33,7 +34,7 @@ func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-func readPools(ctx context.Context, cache client.Reader, f *foreign) ([]lb.Pool, error) {
+func readPools(ctx context.Context, cache client.Reader, f *foreign, m *kubevipMap) ([]lb.Pool, error) {
 	var list v1alpha1.PoolList
 	if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list pools: %w", err)
@@ -42,6 +43,11 @@ func readPools(ctx context.Context, cache client.Reader, f *foreign) ([]lb.Pool,
 	for i := range list.Items {
 		out = append(out, native.Pool(&list.Items[i]))
 	}
+	more, err := m.read(ctx, cache)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, more...)
 	if f == nil {
 		return out, nil
 	}

@@ -125,6 +125,7 @@ const (
 	OutOfPool         Code = "OutOfPool"
 	OutsidePools      Code = "OutsidePools"
 	WaitingForLease   Code = "WaitingForLease"
+	LeftToLease       Code = "LeftToLease"
 	AddressContested  Code = "AddressContested"
 	NoPool            Code = "NoPool"
 	NoPoolMatches     Code = "NoPoolMatches"
@@ -213,6 +214,10 @@ var Reasons = map[Code]About{
 		Means: "The Service's address is for a DHCP server of the LAN to give, which has not given it yet.",
 		Do:    "Nothing; if it goes on, see that a DHCP server answers on the LAN of the nodes.",
 		text:  "The Service waits for an %s address from a DHCP server. If that goes on, see that a server answers on the LAN of the nodes.", sample: []any{IPv4}},
+	LeftToLease: {On: "Service", Ready: true,
+		Means: "The Service's address is for a DHCP server of the LAN to give, and for kube-vip to ask for.",
+		Do:    "Nothing.",
+		text:  "The Service's address is from a DHCP server, which kube-vip asks for it."},
 	AddressContested: {On: "Service", Ready: true, Warning: true,
 		Means: "Two Services were found with one address; this one is older and keeps it.",
 		Do:    "Nothing; look for a second controller that serves the same class.",

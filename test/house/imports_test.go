@@ -11,11 +11,11 @@ var layers = [][]string{
 	{"api/..."},
 	{"internal/lb"},
 	{
-		"internal/backend/...", "internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kinds", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
-		"internal/compat",
+		"internal/backend/...", "internal/compat",
 		"internal/member/membersim", // for tests and benchmarks
 	},
 	{"internal/agent", "internal/controller", "internal/nodes"},

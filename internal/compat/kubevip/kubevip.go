@@ -94,6 +94,12 @@ func (c *Config) shares(namespace string) bool {
 	return c.share[global]
 }
 
+// SameForServices says whether c and o say the same about Services, be the
+// addresses in the pools others.
+func (c *Config) SameForServices(o *Config) bool {
+	return c.Present == o.Present && c.global == o.global && maps.Equal(c.interfaces, o.interfaces) && maps.Equal(c.share, o.share) && maps.Equal(c.poolOf, o.poolOf)
+}
+
 // PoolKey returns the key of the one pool for a namespace, or "".
 func (c *Config) PoolKey(namespace string) string {
 	if key, ok := c.poolOf[namespace]; ok {
