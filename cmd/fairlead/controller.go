@@ -65,10 +65,17 @@ else from where the API server can be reached.`,
 			o.LeaderNamespace = leaderNamespace
 		}
 		o.Config = config.Default()
-		if configFile != "" {
+		o.KubeVIPMap = config.KubeVIPMapFrom(os.Getenv)
+		theirs, err := config.FromKubeVIP(os.Getenv)
+		switch {
+		case err != nil:
+			return err
+		case configFile != "":
 			if o.Config, err = config.Load(configFile); err != nil {
 				return err
 			}
+		case theirs != nil:
+			o.Config = theirs
 		}
 		o.Config = classic.configuration(o.Config)
 		o.MetalLBNamespace, o.Pod = classic.namespace, podIn(classic.namespace)

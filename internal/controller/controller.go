@@ -98,6 +98,8 @@ func Run(ctx context.Context, o Options) error {
 	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, foreign: f, kubevip: m, ledger: l, log: o.Log}
 	if m != nil {
 		m.events = svc.events
+		svc.agents = &agents{cache: mgr.GetCache(), wake: wakes.wake, active: m.spoken}
+		imports.agents = svc.agents
 		m.changed = func() { wakes.wake(servicesOfKubeVIP(ctx, mgr.GetCache(), o.Config)) }
 	}
 	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, log: o.Log}
@@ -112,6 +114,7 @@ func Run(ctx context.Context, o Options) error {
 		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
 		func() error { return watchPools(mgr, l, f, m) },
 		func() error { return watchNodes(mgr, l) },
+		func() error { return watchAgents(mgr, svc.agents) },
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
 		func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) },
 		func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },

@@ -37,6 +37,7 @@ type importer struct {
 	config  *config.Configuration
 	foreign *foreign
 	kubevip *kubevipMap
+	agents  *agents
 	ledger  *ledger
 	log     *slog.Logger
 }
@@ -92,10 +93,15 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		if nodes, err = readNodes(ctx, i.cache); err != nil {
 			return nil
 		}
+		if _, err = i.agents.read(ctx); err != nil {
+			return nil
+		}
 		a.SetPools(pools)
 		a.SetNodes(nodes)
 		for _, s := range list {
-			a.Import(s.request(namespaces, i.kubevip.current()), s.published)
+			r := s.request(namespaces, i.kubevip.current())
+			r.Leased = i.agents.leased(s.service)
+			a.Import(r, s.published)
 		}
 		a.SettleAll()
 		return nil // every Service is in the controller's queue anyway

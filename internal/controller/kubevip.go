@@ -26,6 +26,7 @@ import (
 type kubevipMap struct {
 	key    types.NamespacedName
 	events *events
+	first  bool // a class reads Services in kube-vip's words before all others
 	// changed is told when it says something else about Services than before.
 	changed func()
 
@@ -41,7 +42,8 @@ func newKubevipMap(o Options) *kubevipMap {
 	if o.KubeVIPMap == (config.KubeVIPMap{}) {
 		o.KubeVIPMap = config.KubeVIPMapFrom(func(string) string { return "" })
 	}
-	return &kubevipMap{key: types.NamespacedName(o.KubeVIPMap), config: kubevip.Parse(nil), told: map[lb.Reason]bool{}}
+	first := slices.ContainsFunc(o.Config.Classes, func(c config.Class) bool { return c.Pools[0] == lb.KubeVIP })
+	return &kubevipMap{key: types.NamespacedName(o.KubeVIPMap), first: first, config: kubevip.Parse(nil), told: map[lb.Reason]bool{}}
 }
 
 // current returns what the ConfigMap says; nil if no class asks.
@@ -53,6 +55,9 @@ func (m *kubevipMap) current() *kubevip.Config {
 	defer m.mu.Unlock()
 	return m.config
 }
+
+// spoken says whether any Service is read in kube-vip's words.
+func (m *kubevipMap) spoken() bool { return m.first || m.current().Present }
 
 // read reads it from the cache, and tells what is new: what is wrong with it, and
 // that Services are to be read again.

@@ -58,7 +58,7 @@ func TestAdoptedServiceIsWrittenOnce(t *testing.T) {
 		Metadata struct{ Annotations map[string]string }
 		Status   struct{ Conditions []metav1.Condition }
 	}
-	raw := statusPatch(s, v, time.Now())
+	raw := statusPatch(s, v, "", time.Now())
 	if err := json.Unmarshal(raw, &patch); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestAdoptedServiceIsWrittenOnce(t *testing.T) {
 		s.Annotations[key] = value
 	}
 	s.Status.Conditions = patch.Status.Conditions
-	if again := statusPatch(s, v, time.Now()); again != nil {
+	if again := statusPatch(s, v, "", time.Now()); again != nil {
 		t.Errorf("a second write: %s", again)
 	}
 	if !attested(s) {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
@@ -22,13 +23,23 @@ const ConditionReady = "fairlead.io/Ready"
 // that makes s say what v says, or nil if it does already. It carries the
 // resourceVersion that the decision was made on, so that it fails rather than
 // overwrites what somebody else has written since.
-func statusPatch(s *corev1.Service, v lb.Verdict, now time.Time) []byte {
+//
+// host, if set, is the node that announces s, for those who look for it in the
+// way of kube-vip.
+func statusPatch(s *corev1.Service, v lb.Verdict, host string, now time.Time) []byte {
 	metadata := map[string]any{}
 	status := map[string]any{}
 	if !publishes(s, v) {
 		status["loadBalancer"] = map[string]any{"ingress": ingress(v)}
 	}
-	if notes := annotations(s, v); len(notes) > 0 {
+	notes := annotations(s, v)
+	if host != "" && s.Annotations[kubevip.AnnotationHost] != host {
+		if notes == nil {
+			notes = map[string]any{}
+		}
+		notes[kubevip.AnnotationHost] = host
+	}
+	if len(notes) > 0 {
 		metadata["annotations"] = notes
 	}
 	if !saysReason(s, v.Reason) {
@@ -104,10 +115,15 @@ func attested(s *corev1.Service) bool {
 	return !slices.ContainsFunc(native.Published(s), func(a netip.Addr) bool { return !slices.Contains(words, a.String()) })
 }
 
-// annotations are the changes that make those of s name the pools of v: ours all
-// of them, MetalLB's those of its kind. A value of nil removes one.
+// annotations are the changes that make those of s name the pools of v, ours all
+// of them, MetalLB's those of its kind, and the families of DHCP servers. A value of nil removes one.
 func annotations(s *corev1.Service, v lb.Verdict) map[string]any {
-	var all, classic []string
+	var all, classic, leased []string
+	for _, f := range lb.Families {
+		if v.DHCP[f] {
+			leased = append(leased, f.String())
+		}
+	}
 	for _, p := range v.Pools {
 		all = append(all, p.String())
 		if p.Dialect == lb.MetalLB {
@@ -118,7 +134,7 @@ func annotations(s *corev1.Service, v lb.Verdict) map[string]any {
 	for _, note := range [...]struct {
 		key   string
 		names []string
-	}{{native.AnnotationAllocatedFrom, all}, {metallb.AnnotationAllocatedFrom, classic}} {
+	}{{native.AnnotationAllocatedFrom, all}, {metallb.AnnotationAllocatedFrom, classic}, {native.AnnotationDHCP, leased}} {
 		has, ok := s.Annotations[note.key]
 		want := strings.Join(note.names, ",")
 		if has == want && ok == (want != "") {

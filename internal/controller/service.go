@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	backend "fairlead.io/internal/backend/kubevip"
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
@@ -37,6 +38,7 @@ type services struct {
 	config *config.Configuration
 	// kubevip is nil if no class uses pools of kube-vip's ConfigMap.
 	kubevip *kubevipMap
+	agents  *agents // as kubevip
 	ledger  *ledger
 	events  *events
 	memos   memos
@@ -90,6 +92,7 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if class.Backend == config.KubeVIP {
 		return c.provide(ctx, &s, m, &r, c.ledger.settle(r, published))
 	}
+	r.Leased = c.agents.leased(&s)
 	return c.publish(ctx, &s, m, &r, c.ledger.settle(r, published))
 }
 
@@ -102,7 +105,11 @@ func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 	if s.Spec.LoadBalancerClass != nil {
 		name = *s.Spec.LoadBalancerClass
 	}
-	return cfg.Class(name)
+	class := cfg.Class(name)
+	if class != nil && class.Backend == config.Announce && slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(s) {
+		return nil
+	}
+	return class
 }
 
 // publish makes s say v, the answer to r: its addresses, their pools and the
@@ -114,7 +121,7 @@ func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, r *l
 		c.tell(s, m, r, v)
 		return again, nil
 	}
-	if patch := statusPatch(s, v, now); patch != nil {
+	if patch := statusPatch(s, v, c.hostOf(s, r, v), now); patch != nil {
 		hadAddress := len(s.Status.LoadBalancer.Ingress) > 0
 		written, err := c.write(ctx, s, patch)
 		switch {

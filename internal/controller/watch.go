@@ -59,7 +59,7 @@ func newScheme() (*runtime.Scheme, error) {
 func watched(m *kubevipMap) []client.Object {
 	kinds := []client.Object{&corev1.Service{}, &corev1.Namespace{}, &corev1.Node{}, &v1alpha1.Pool{}}
 	if m != nil {
-		kinds = append(kinds, &corev1.ConfigMap{})
+		kinds = append(kinds, &corev1.ConfigMap{}, &v1alpha1.Agent{})
 	}
 	return kinds
 }
@@ -70,8 +70,7 @@ func cacheOptions(m *kubevipMap) cache.Options {
 	o := cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
 	if m != nil {
 		o.ByObject = map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
-			Namespaces: map[string]cache.Config{m.key.Namespace: {}},
-			Field:      fields.OneTermEqualSelector("metadata.name", m.key.Name),
+			Field: fields.Set{"metadata.namespace": m.key.Namespace, "metadata.name": m.key.Name}.AsSelector(),
 		}}
 	}
 	return o
@@ -207,6 +206,17 @@ func watchNodes(mgr manager.Manager, l *ledger) error {
 		return err
 	}
 	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeAddressesChanged))
+}
+
+func watchAgents(mgr manager.Manager, a *agents) error {
+	if a == nil {
+		return nil
+	}
+	c, err := newController(mgr, "agent", a, 1)
+	if err != nil {
+		return err
+	}
+	return c.Watch(changes(mgr.GetCache(), &v1alpha1.Agent{}, handler.EnqueueRequestsFromMapFunc(together), predicate.ResourceVersionChangedPredicate{}))
 }
 
 // changes is source.Kind for caches that are filled when controllers start. It
