@@ -9,7 +9,7 @@ import (
 // only: not of higher ones, and not of its own. "x/..." is x and all below.
 var layers = [][]string{
 	{"api/..."},
-	{"internal/lb"},
+	{"internal/cloudscale", "internal/lb"},
 	{
 		"internal/backend/...", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
