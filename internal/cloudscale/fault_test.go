@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,10 +164,10 @@ func TestAttempts(t *testing.T) {
 
 // The cloud has done what was asked, but its answer does not come.
 func TestTimeoutAfterCommit(t *testing.T) {
-	done := 0
+	var done atomic.Int32
 	c := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		done++
+		done.Add(1)
 		<-r.Context().Done()
 	})
 	c.transport.timeout = 50 * time.Millisecond
@@ -174,8 +175,8 @@ func TestTimeoutAfterCommit(t *testing.T) {
 	if !IsOutcomeUnknown(err) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	if done != 1 {
-		t.Errorf("%d creations", done)
+	if n := done.Load(); n != 1 {
+		t.Errorf("%d creations", n)
 	}
 	if _, again := RetryAfter(err); !again {
 		t.Error("not to be tried again")
@@ -187,9 +188,9 @@ func TestTimeoutAfterCommit(t *testing.T) {
 
 // The connection breaks before the answer.
 func TestConnectionLost(t *testing.T) {
-	calls := 0
+	var calls atomic.Int32
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		calls++
+		calls.Add(1)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -197,8 +198,8 @@ func TestConnectionLost(t *testing.T) {
 		}
 		_ = conn.Close()
 	})
-	if err := c.Listeners.Patch(t.Context(), "l", ListenerPatch{}); !IsOutcomeUnknown(err) || calls != 1 {
-		t.Errorf("%d writes: %v", calls, err)
+	if err := c.Listeners.Patch(t.Context(), "l", ListenerPatch{}); !IsOutcomeUnknown(err) || calls.Load() != 1 {
+		t.Errorf("%d writes: %v", calls.Load(), err)
 	}
 }
 
