@@ -77,7 +77,7 @@ the metric. What agents tell about Services is told by events alone. The list is
 	}{
 		{"On Services that have what they ask for", condition("Service", true)},
 		{"On Services that wait", condition("Service", false)},
-		{"Events of agents on Services", func(a lb.About) bool { return a.Event }},
+		{"On Services, told by events alone", func(a lb.About) bool { return a.Event }},
 		{"On pools that hand out addresses", condition("Pool", true)},
 		{"On pools that do not", condition("Pool", false)},
 		{"On agents that announce", condition("Agent", true)},

@@ -11,11 +11,11 @@ var layers = [][]string{
 	{"api/..."},
 	{"internal/cloudscale", "internal/lb"},
 	{
-		"internal/backend/...", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/elect", "internal/gossipkey",
+		"internal/compat/cloudscale", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
-		"internal/compat",
+		"internal/backend/...", "internal/compat",
 		"internal/member/membersim", // for tests and benchmarks
 	},
 	{"internal/agent", "internal/controller", "internal/nodes"},
