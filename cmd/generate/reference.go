@@ -64,6 +64,9 @@ reasons. The same code is the reason of the condition (`+"`fairlead.io/Ready`"+`
 Service, `+"`Ready`"+` on a pool and on an agent), the reason of the event, and the label of
 the metric. What agents tell about Services is told by events alone. The list is complete.
 
+Where MetalLB has an event of its own for the same thing, a Service that is served in
+MetalLB's words has the event under MetalLB's name.
+
     kubectl describe service NAME    # the events
     kubectl get service NAME -o yaml # the condition
     kubectl describe pool NAME
@@ -77,16 +80,20 @@ the metric. What agents tell about Services is told by events alone. The list is
 	}{
 		{"On Services that have what they ask for", condition("Service", true)},
 		{"On Services that wait", condition("Service", false)},
-		{"On Services, told by events alone", func(a lb.About) bool { return a.Event }},
+		{"Events on Services", func(a lb.About) bool { return a.On == "Service" && a.Event }},
 		{"On pools that hand out addresses", condition("Pool", true)},
 		{"On pools that do not", condition("Pool", false)},
 		{"On agents that announce", condition("Agent", true)},
 		{"On agents that do not, or not everything", condition("Agent", false)},
+		{"On objects of MetalLB's kinds", func(a lb.About) bool { return !slices.Contains([]string{"Service", "Pool", "Agent"}, a.On) }},
 	} {
 		p.heading(group.heading)
 		for _, code := range slices.SortedFunc(maps.Keys(lb.Reasons), inOrder) {
 			if about := lb.Reasons[code]; group.has(about) {
 				p.printf("### %s\n\n%s\n\n> %s\n\nWhat to do: %s\n\n", code, about.Means, about.Example(), about.Do)
+				if about.MetalLB != "" {
+					p.printf("MetalLB's event: `%s`\n\n", about.MetalLB)
+				}
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -77,11 +78,11 @@ func TestReasonsAreSentences(t *testing.T) {
 				t.Errorf("%s: %s is no sentence: %q", code, what, s)
 			}
 		}
-		if about.On != "Service" && about.On != "Pool" && about.On != "Agent" {
+		if !slices.Contains([]string{"Service", "Pool", "Agent", "L2Advertisement", "MetalLB's kinds", "MetalLB's BGP kinds"}, about.On) {
 			t.Errorf("%s is on %q", code, about.On)
 		}
-		if about.On != "Service" && about.Event {
-			t.Errorf("%s: events are on Services", code)
+		if about.On != "Service" && about.MetalLB != "" {
+			t.Errorf("%s: MetalLB's events are on Services", code)
 		}
 		if strings.HasPrefix(string(code), "Pool") && about.On == "Pool" && !about.Ready && !about.Warning && code != PoolDisabled {
 			t.Errorf("%s is neither fine nor a warning", code)
