@@ -70,7 +70,8 @@ MetalLB's words has the event under MetalLB's name.
     kubectl describe service NAME    # the events
     kubectl get service NAME -o yaml # the condition
     kubectl describe pool NAME
-    kubectl describe agent NODE`)
+    kubectl describe agent NODE
+    kubectl describe node NODE       # in a cloud`)
 	condition := func(on string, ready bool) func(lb.About) bool {
 		return func(a lb.About) bool { return a.On == on && a.Ready == ready && !a.Event }
 	}
@@ -85,7 +86,8 @@ MetalLB's words has the event under MetalLB's name.
 		{"On pools that do not", condition("Pool", false)},
 		{"On agents that announce", condition("Agent", true)},
 		{"On agents that do not, or not everything", condition("Agent", false)},
-		{"On objects of MetalLB's kinds", func(a lb.About) bool { return !slices.Contains([]string{"Service", "Pool", "Agent"}, a.On) }},
+		{"Events on nodes of a cloud", func(a lb.About) bool { return a.On == "Node" }},
+		{"On objects of MetalLB's kinds", func(a lb.About) bool { return !slices.Contains([]string{"Service", "Pool", "Agent", "Node"}, a.On) }},
 	} {
 		p.heading(group.heading)
 		for _, code := range slices.SortedFunc(maps.Keys(lb.Reasons), inOrder) {
