@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -12,6 +13,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/nodes"
 )
 
 // heapGrowth in percent is how far the heap grows between two collections of
@@ -28,6 +30,7 @@ func newControllerCommand() *cobra.Command {
 		leaderElect            bool
 		leaderNamespace        string
 		logs                   logFlags
+		ccm                    ccmFlags
 		o                      controller.Options
 	)
 	c := &cobra.Command{
@@ -41,7 +44,7 @@ else from where the API server can be reached.`,
 	pod := podNamespaceOr("")
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
-	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+")")
+	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, be the cloud controller manager of cloudscale.ch)")
 	f.IntVar(&o.Workers, "workers", 16, "how many Services are written at the same time")
 	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
@@ -49,26 +52,45 @@ else from where the API server can be reached.`,
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
 	logs.add(f)
+	ccm.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if f.Changed("concurrent-service-syncs") && !f.Changed("workers") {
+			o.Workers = ccm.serviceSyncs
+		}
 		if o.Workers < 1 {
 			return fmt.Errorf("--workers is %d, must be at least 1", o.Workers)
 		}
+		leaderNamespace = cmp.Or(ccm.leaseNamespace, leaderNamespace)
 		if leaderElect && leaderNamespace == "" {
 			return fmt.Errorf("--leader-elect outside of a pod needs --leader-elect-namespace")
 		}
 		if leaderElect {
 			o.LeaderNamespace = leaderNamespace
 		}
-		o.Config = config.Default()
+		o.LeaderLease = ccm.leaseName
+		o.Config = config.FromEnv(os.Getenv)
 		if configFile != "" {
 			if o.Config, err = config.Load(configFile); err != nil {
 				return err
 			}
+		} else if o.Config.Nodes.Cloud != config.NoCloud {
+			o.LeaderLease = cmp.Or(o.LeaderLease, ccmLease)
 		}
+		if o.Config, err = ccm.configuration(o.Config); err != nil {
+			return err
+		}
+		logs.level = ccm.level(logs.level)
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
 		}
 		if o.REST, err = restConfig(kubeconfig, "controller"); err != nil {
+			return err
+		}
+		o.REST.Host = cmp.Or(ccm.master, o.REST.Host)
+		tellForeign(f, o.Log, ccmNeedless...)
+		var n nodes.Options
+		ccm.nodes(&n)
+		if err := addCloudscale(&o, n); err != nil {
 			return err
 		}
 		if os.Getenv("GOGC") == "" {

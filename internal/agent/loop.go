@@ -15,6 +15,7 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
@@ -218,7 +219,8 @@ func (a *agent) serves(s *corev1.Service) bool {
 	if s.Spec.LoadBalancerClass != nil {
 		class = *s.Spec.LoadBalancerClass
 	}
-	return a.config.Class(class) != nil
+	c := a.config.Class(class)
+	return c != nil && c.Backend == config.Announce
 }
 
 // refreshVIP keeps our tables in line with the ports that Services offer on

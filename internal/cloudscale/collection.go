@@ -43,6 +43,9 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
+// URL is where the API is.
+func (c *Client) URL() string { return c.transport.base }
+
 // Members of a pool.
 func (c *Client) Members(pool string) Collection[Member, NewMember, MemberPatch] {
 	return collection[Member, NewMember, MemberPatch](c.transport, "member", "load-balancers/pools/"+url.PathEscape(pool)+"/members")

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/lb"
 )
 
@@ -38,8 +40,11 @@ type Configuration struct {
 
 // Nodes says which cloud's node controllers run.
 type Nodes struct {
-	// Cloud is "none": Node objects are left to others.
-	Cloud string `json:"cloud,omitempty"`
+	// Cloud is whose servers the nodes are. "none": Node objects are left to
+	// others. "cloudscale": they get their providerID, labels and addresses from
+	// cloudscale.ch, and go with their server. The access token is in
+	// $CLOUDSCALE_ACCESS_TOKEN, or in the file $CLOUDSCALE_ACCESS_TOKEN_FILE.
+	Cloud Cloud `json:"cloud,omitempty"`
 }
 
 // Class says how the Services of one spec.loadBalancerClass are served.
@@ -48,22 +53,38 @@ type Class struct {
 	Name string `json:"name"`
 
 	// Backend that makes the addresses real. "announce": addresses from pools,
-	// announced by the nodes.
+	// announced by the nodes. "cloudscale": load balancers of cloudscale.ch, as
+	// the annotations k8s.cloudscale.ch/… of Services say.
 	Backend Backend `json:"backend,omitempty"`
 
-	// Pools are the dialects whose pools the class may use. "native": the kind
-	// Pool.
+	// Pools are the dialects whose pools the class may use, if its backend is
+	// "announce". "native": the kind Pool.
 	Pools []lb.Dialect `json:"pools,omitempty"`
 }
 
 // Backend makes addresses real.
 type Backend string
 
-// Announce takes addresses from pools; the nodes announce them.
-const Announce Backend = "announce"
+const (
+	// Announce takes addresses from pools; the nodes announce them.
+	Announce Backend = "announce"
+	// Cloudscale makes load balancers at cloudscale.ch, which have addresses.
+	Cloudscale Backend = "cloudscale"
+)
+
+// Cloud has the servers that the nodes are.
+type Cloud string
+
+const (
+	// NoCloud leaves Nodes to others.
+	NoCloud Cloud = "none"
+	// CloudscaleNodes are servers at cloudscale.ch.
+	CloudscaleNodes Cloud = "cloudscale"
+)
 
 var (
-	backends = []Backend{Announce}
+	backends = []Backend{Announce, Cloudscale}
+	clouds   = []Cloud{NoCloud, CloudscaleNodes}
 	dialects = []lb.Dialect{lb.Native}
 )
 
@@ -73,6 +94,17 @@ const DefaultClass = "fairlead.io/fairlead"
 // Default is the configuration without a file.
 func Default() *Configuration {
 	c := &Configuration{APIVersion: apiVersion, Kind: kind}
+	c.complete()
+	return c
+}
+
+// FromEnv is the configuration without a file where the environment may have the
+// access token of a cloud: then Fairlead is that cloud's controller manager.
+func FromEnv(getenv func(string) string) *Configuration {
+	if !cloudscale.Configured(getenv) {
+		return Default()
+	}
+	c := &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{{Backend: Cloudscale}}, Nodes: Nodes{Cloud: CloudscaleNodes}}
 	c.complete()
 	return c
 }
@@ -118,14 +150,17 @@ func (c *Configuration) validate() error {
 		if class.Backend != "" && !slices.Contains(backends, class.Backend) {
 			errs = append(errs, fmt.Errorf("classes[%d]: backend %q is not known; there is %s", i, class.Backend, join(backends)))
 		}
+		if class.Backend == Cloudscale && len(class.Pools) > 0 {
+			errs = append(errs, fmt.Errorf("classes[%d]: pools are for backend %q; with %q the cloud has the addresses", i, Announce, class.Backend))
+		}
 		for _, d := range class.Pools {
 			if !slices.Contains(dialects, d) {
 				errs = append(errs, fmt.Errorf("classes[%d]: pools %q are not known; there is %s", i, d, join(dialects)))
 			}
 		}
 	}
-	if c.Nodes.Cloud != "" && c.Nodes.Cloud != "none" {
-		errs = append(errs, fmt.Errorf("nodes.cloud %q is not known; there is %q", c.Nodes.Cloud, "none"))
+	if c.Nodes.Cloud != "" && !slices.Contains(clouds, c.Nodes.Cloud) {
+		errs = append(errs, fmt.Errorf("nodes.cloud %q is not known; there is %s", c.Nodes.Cloud, join(clouds)))
 	}
 	return errors.Join(errs...)
 }
@@ -138,10 +173,22 @@ func (c *Configuration) complete() {
 		if c.Classes[i].Backend == "" {
 			c.Classes[i].Backend = Announce
 		}
-		if len(c.Classes[i].Pools) == 0 {
+		if c.Classes[i].Backend == Announce && len(c.Classes[i].Pools) == 0 {
 			c.Classes[i].Pools = slices.Clone(dialects)
 		}
 	}
+	c.Nodes.Cloud = cmp.Or(c.Nodes.Cloud, NoCloud)
+}
+
+// Backends are those of the classes that are served.
+func (c *Configuration) Backends() []Backend {
+	var out []Backend
+	for _, b := range backends {
+		if slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Backend == b }) {
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // Class returns how Services of the named class are served, or nil if they are

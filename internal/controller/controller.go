@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -36,6 +37,13 @@ type Options struct {
 	// LeaderNamespace is where the Lease for leader election is; empty means that
 	// this controller is alone.
 	LeaderNamespace string
+	// LeaderLease is the Lease's name; empty means our own.
+	LeaderLease string
+
+	// Parts run beside the controller, in the leader alone if they say so.
+	Parts []manager.Runnable
+	// Metrics are served beside the controller's.
+	Metrics []prometheus.Gatherer
 }
 
 // LeaderLease is the name of the Lease by which replicas elect their leader.
@@ -96,6 +104,11 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	for _, part := range o.Parts {
+		if err := mgr.Add(part); err != nil {
+			return err
+		}
+	}
 	return mgr.Start(ctx)
 }
 
@@ -112,7 +125,7 @@ func newManager(o Options) (manager.Manager, error) {
 		NewCache:                      newCache(o.Log),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
-		LeaderElectionID:              LeaderLease,
+		LeaderElectionID:              cmp.Or(o.LeaderLease, LeaderLease),
 		LeaderElectionNamespace:       o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &duration,

@@ -33,9 +33,11 @@ func synced(ctx context.Context, c cache.Cache) bool {
 	return true
 }
 
-// serveMetrics answers /metrics with our metrics and controller-runtime's.
+// serveMetrics answers /metrics with our metrics, controller-runtime's and those
+// of other parts.
 func serveMetrics(mgr manager.Manager, o Options, client kubernetes.Interface, ours prometheus.Gatherer) error {
-	s, err := serve.Metrics(o.MetricsAddress, client, prometheus.Gatherers{ours, crmetrics.Registry}, o.Log)
+	all := append(prometheus.Gatherers{ours, crmetrics.Registry}, o.Metrics...)
+	s, err := serve.Metrics(o.MetricsAddress, client, all, o.Log)
 	if err != nil {
 		return err
 	}

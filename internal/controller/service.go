@@ -84,7 +84,8 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return c.publish(ctx, &s, m, v)
 }
 
-// servedBy returns the class that serves s, or nil if s is not ours.
+// servedBy returns the class that gives s addresses from pools, or nil if s is not
+// ours.
 func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
@@ -93,7 +94,10 @@ func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 	if s.Spec.LoadBalancerClass != nil {
 		name = *s.Spec.LoadBalancerClass
 	}
-	return cfg.Class(name)
+	if class := cfg.Class(name); class != nil && class.Backend == config.Announce {
+		return class
+	}
+	return nil
 }
 
 // publish makes s say v: its addresses, their pools and the reason, in one

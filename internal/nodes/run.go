@@ -38,6 +38,9 @@ type Options struct {
 	StatusPeriod time.Duration
 	// Workers is how many Nodes are written at the same time; 0 is 4.
 	Workers int
+	// NoInitializing leaves new Nodes and addresses to others, NoLifecycle those
+	// that are not ready.
+	NoInitializing, NoLifecycle bool
 }
 
 const (
@@ -102,8 +105,12 @@ func (c *Controllers) Start(ctx context.Context) error {
 	c.o.Log.Info("looking after nodes", "cloud", c.o.Cloud)
 	running := controllers.NewControllerManagerMetrics(component)
 	var both sync.WaitGroup
-	both.Go(func() { lifecycle.Run(ctx, running) })
-	both.Go(func() { initializing.RunWithContext(ctx, running) })
+	if !c.o.NoLifecycle {
+		both.Go(func() { lifecycle.Run(ctx, running) })
+	}
+	if !c.o.NoInitializing {
+		both.Go(func() { initializing.RunWithContext(ctx, running) })
+	}
 	both.Wait()
 	return nil
 }
