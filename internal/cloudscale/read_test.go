@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -47,7 +48,7 @@ func TestReads(t *testing.T) {
 	addr, cidr := netip.MustParseAddr, netip.MustParsePrefix
 
 	lb, err := c.LoadBalancers.Get(t.Context(), "lb")
-	check(&LoadBalancer{UUID: "lb", Name: "web-lb", Status: Changing, Zone: Slug{"lpg1"}, Flavor: Slug{"lb-standard"}, Tags: Tags{}, VIPAddresses: []VIPAddress{
+	check(&LoadBalancer{UUID: "lb", Name: "web-lb", Status: Changing, Zone: Slug{"lpg1"}, Flavor: Slug{"lb-standard"}, CreatedAt: time.Date(2023, 2, 7, 15, 32, 2, 308041000, time.UTC), Tags: Tags{}, VIPAddresses: []VIPAddress{
 		{4, addr("192.0.2.110"), SubnetRef{"s4", cidr("192.0.2.0/24")}}, {6, addr("2001:db8::110"), SubnetRef{"s6", cidr("2001:db8::/64")}},
 	}}, lb, err)
 	listeners, err := c.Listeners.List(t.Context(), nil)

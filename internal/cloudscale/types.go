@@ -1,6 +1,9 @@
 package cloudscale
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Ref is an object as it is named inside another one.
 type Ref struct {
@@ -40,6 +43,7 @@ type LoadBalancer struct {
 	Zone         Slug         `json:"zone"`
 	Flavor       Slug         `json:"flavor"`
 	VIPAddresses []VIPAddress `json:"vip_addresses"`
+	CreatedAt    time.Time    `json:"created_at"`
 	Tags         Tags         `json:"tags"`
 }
 
@@ -110,6 +114,7 @@ type Member struct {
 	Address       netip.Addr `json:"address"`
 	Subnet        SubnetRef  `json:"subnet"`
 	MonitorStatus string     `json:"monitor_status"` // up, down, changing, no_monitor, unknown
+	CreatedAt     time.Time  `json:"created_at"`
 	Tags          Tags       `json:"tags"`
 }
 

@@ -70,7 +70,7 @@ func (c *Cloudscale) InstanceMetadata(ctx context.Context, node *corev1.Node) (*
 		return nil, err
 	}
 	return &cloudprovider.InstanceMetadata{
-		ProviderID:    providerID(server.UUID),
+		ProviderID:    cloudscale.ProviderID(server.UUID),
 		InstanceType:  server.Flavor.Slug,
 		Zone:          server.Zone.Slug,
 		Region:        strings.TrimRight(server.Zone.Slug, "0123456789"),
@@ -100,7 +100,7 @@ func (c *Cloudscale) server(ctx context.Context, node *corev1.Node) (*cloudscale
 	if node.Spec.ProviderID == "" {
 		return c.byName(ctx, node.Name)
 	}
-	id, err := serverOf(node.Spec.ProviderID)
+	id, err := cloudscale.ServerID(node.Spec.ProviderID)
 	if err != nil {
 		return nil, &refusal{reason: lb.NodeForeign.Say(node.Name, node.Spec.ProviderID), cause: err}
 	}

@@ -251,11 +251,11 @@ func FuzzServerOf(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		id, err := serverOf(s)
+		id, err := cloudscale.ServerID(s)
 		if err != nil {
 			return
 		}
-		if again, err := serverOf(providerID(id)); err != nil || again != id || len(id) != 36 {
+		if again, err := cloudscale.ServerID(cloudscale.ProviderID(id)); err != nil || again != id || len(id) != 36 {
 			t.Errorf("%q is %q, and that is %q, %v", s, id, again, err)
 		}
 	})

@@ -76,7 +76,7 @@ func (r *reader) sourceRanges(s *corev1.Service) []netip.Prefix {
 	for _, t := range s.Spec.LoadBalancerSourceRanges {
 		texts = append(texts, strings.TrimSpace(t))
 	}
-	return r.prefixes("spec.loadBalancerSourceRanges", texts)
+	return masked(r.prefixes("spec.loadBalancerSourceRanges", texts))
 }
 
 // monitor reads how members are checked.

@@ -31,7 +31,7 @@ func Read(s *corev1.Service, v Version) (Settings, []Problem) {
 		Flavor:             r.text(AnnotationFlavor, "lb-standard"),
 		Zone:               s.Annotations[AnnotationZone],
 		VIPs:               r.vips(),
-		FloatingIPs:        r.networks(AnnotationFloatingIPs),
+		FloatingIPs:        r.floatingIPs(),
 		Hostname:           s.Annotations[AnnotationForceHostname],
 		PublishFloatingIPs: v >= VersionCurrent,
 		NodeSelector:       r.selector(),
@@ -48,7 +48,7 @@ func Read(s *corev1.Service, v Version) (Settings, []Problem) {
 // how one Service looks at another: what is wrong there is told there.
 func FloatingIPs(s *corev1.Service) []netip.Prefix {
 	r := reader{annotations: s.Annotations}
-	out := r.networks(AnnotationFloatingIPs)
+	out := r.floatingIPs()
 	if len(r.problems) > 0 {
 		return nil
 	}
@@ -134,7 +134,20 @@ func (r *reader) list(key string) []string {
 	return out
 }
 
-func (r *reader) networks(key string) []netip.Prefix { return r.prefixes(key, r.list(key)) }
+// networks without the bits of a host.
+func (r *reader) networks(key string) []netip.Prefix {
+	return masked(r.prefixes(key, r.list(key)))
+}
+
+func masked(in []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range in {
+		if p = p.Masked(); !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
 
 // prefixes reads networks. An address is the network of this one address: the
 // cloud does not take it otherwise.
@@ -150,7 +163,7 @@ func (r *reader) prefixes(key string, texts []string) []netip.Prefix {
 			}
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
-		if p = p.Masked(); !slices.Contains(out, p) {
+		if !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}
@@ -179,6 +192,11 @@ func (r *reader) vips() []VIP {
 		out = append(out, vip)
 	}
 	return out
+}
+
+// floatingIPs are known by their addresses, whatever is behind the slash.
+func (r *reader) floatingIPs() []netip.Prefix {
+	return r.prefixes(AnnotationFloatingIPs, r.list(AnnotationFloatingIPs))
 }
 
 func (r *reader) selector() labels.Selector {

@@ -1,0 +1,252 @@
+package cloudscale
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"fairlead.io/internal/cloudscale"
+	"fairlead.io/internal/lb"
+)
+
+// pace is when to look again at a load balancer that is being changed.
+const pace = time.Second
+
+// Result is what was done of a plan.
+type Result struct {
+	Done int
+	// Busy: the load balancer is being changed, and the rest has to wait.
+	Busy bool
+	// Again is when to go on; 0 if nothing is left.
+	Again time.Duration
+	// Created is the load balancer, if the plan made it.
+	Created *cloudscale.LoadBalancer
+	// Unknown: the answer to the making of a load balancer was lost.
+	Unknown bool
+}
+
+// again takes the earlier of two times.
+func (r *Result) again(d time.Duration) {
+	if d > 0 && (r.Again == 0 || d < r.Again) {
+		r.Again = d
+	}
+}
+
+// Apply does the steps of a plan in their order, as far as they can be done now.
+// It never waits for the cloud: what is left is in the plan of the next look.
+//
+// A step that the cloud does not accept ends its part; other parts go on, but
+// nothing is cleaned up. Any other failure ends all.
+func (b *Backend) Apply(ctx context.Context, plan lb.Plan) (Result, error) {
+	r := Result{}
+	run := runner{b: b, ids: map[string]string{}}
+	failures := map[string]error{}
+	var first error
+	for _, s := range plan.Steps {
+		if s.Verb == lb.VerbRefuse {
+			continue
+		}
+		if s.Later > 0 {
+			r.again(s.Later)
+			continue
+		}
+		if _, ended := failures[s.Part]; ended || s.Part == "" && len(failures) > 0 || !run.resolve(&s) {
+			continue
+		}
+		if r.Done > 0 && b.paced.Load() && s.Kind != kindFloatingIP {
+			r.Busy = true
+			r.again(pace)
+			return r, first
+		}
+		err := run.do(ctx, &s)
+		switch {
+		case err == nil:
+			r.Done++
+		case cloudscale.IsBusy(err):
+			if r.Done > 0 {
+				b.paced.Store(true)
+			}
+			r.Busy = true
+			r.again(pace)
+			return r, first
+		case cloudscale.IsInvalid(err):
+			b.have.forget()
+			err = fmt.Errorf("%s: %w", verbed(&s), err)
+			failures[s.Part] = err
+			if first == nil {
+				first = err
+			}
+		default:
+			b.have.forget()
+			r.Unknown = s.Kind == kindLoadBalancer && s.Verb == lb.VerbCreate && cloudscale.IsOutcomeUnknown(err)
+			return r, fmt.Errorf("%s: %w", verbed(&s), err)
+		}
+		if r.Created = run.created; r.Created != nil && r.Created.Status == cloudscale.Changing {
+			r.Busy = true
+			r.again(lookAgain)
+			return r, first
+		}
+	}
+	return r, first
+}
+
+// verbed is a step without its details.
+func verbed(s *lb.Step) string { return string(s.Verb) + " " + s.Key() }
+
+// runner does steps, and knows what they made.
+type runner struct {
+	b       *Backend
+	ids     map[string]string // of what was made, by the step's key
+	created *cloudscale.LoadBalancer
+}
+
+// resolve fills in the IDs of what earlier steps have made. If one has not, the
+// step cannot be done.
+func (r *runner) resolve(s *lb.Step) bool {
+	for _, ref := range s.Refs {
+		id := r.ids[ref.To]
+		if id == "" {
+			return false
+		}
+		switch body := s.Body.(type) {
+		case cloudscale.NewPool:
+			body.LoadBalancer = id
+			s.Body = body
+		case cloudscale.NewListener:
+			body.Pool = id
+			s.Body = body
+		case cloudscale.NewHealthMonitor:
+			body.Pool = id
+			s.Body = body
+		default: // members and floating IPs say it in the path or beside the body
+			s.In = id
+		}
+	}
+	return true
+}
+
+// do does one step, and notes in the inventory what it did.
+func (r *runner) do(ctx context.Context, s *lb.Step) error {
+	c, have := r.b.client, r.b.have
+	switch s.Kind {
+	case kindLoadBalancer:
+		return r.loadBalancer(ctx, s)
+	case kindPool:
+		return write(ctx, c.Pools, have.pools, s, r.ids, steps[cloudscale.Pool, cloudscale.PoolPatch]{
+			made: have.madePool, dropped: have.droppedPool,
+			patch: func(o *cloudscale.Pool, p cloudscale.PoolPatch) { set(&o.Name, p.Name); set(&o.Tags, p.Tags) },
+		})
+	case kindListener:
+		return write(ctx, c.Listeners, have.listeners, s, r.ids, steps[cloudscale.Listener, cloudscale.ListenerPatch]{patch: patchListener})
+	case kindMonitor:
+		return write(ctx, c.HealthMonitors, have.monitors, s, r.ids, steps[cloudscale.HealthMonitor, cloudscale.HealthMonitorPatch]{patch: patchMonitor})
+	case kindMember:
+		return write(ctx, c.Members(s.In), have.membersOf(s.In), s, r.ids, steps[cloudscale.Member, cloudscale.MemberPatch]{
+			patch: func(o *cloudscale.Member, p cloudscale.MemberPatch) {
+				set(&o.Name, p.Name)
+				set(&o.Enabled, p.Enabled)
+				set(&o.Tags, p.Tags)
+			},
+		})
+	case kindFloatingIP:
+		network := s.Body.(netip.Prefix)
+		if err := c.FloatingIPs.Assign(ctx, network, s.In); err != nil {
+			return err
+		}
+		have.floatingIPs.edit(network.String(), func(f *cloudscale.FloatingIP) {
+			f.Server, f.LoadBalancer = nil, &cloudscale.Ref{UUID: s.In}
+		})
+		return nil
+	default:
+		return fmt.Errorf("%s: no such kind", s.Kind)
+	}
+}
+
+func (r *runner) loadBalancer(ctx context.Context, s *lb.Step) error {
+	have := r.b.have
+	return write(ctx, r.b.client.LoadBalancers, have.loadBalancers, s, r.ids, steps[cloudscale.LoadBalancer, cloudscale.LoadBalancerPatch]{
+		made: func(o cloudscale.LoadBalancer) {
+			have.madeLoadBalancer(o)
+			r.created = &o
+		},
+		dropped: have.droppedLoadBalancer,
+		patch: func(o *cloudscale.LoadBalancer, p cloudscale.LoadBalancerPatch) {
+			set(&o.Name, p.Name)
+			set(&o.Tags, p.Tags)
+		},
+	})
+}
+
+// steps are what the inventory has to know of the steps on one kind.
+type steps[T, P any] struct {
+	made    func(T)
+	dropped func(id string)
+	patch   func(*T, P)
+}
+
+// write does a step on an object of any kind. What is to be deleted and is not
+// there is deleted.
+func write[T, N, P any](ctx context.Context, c cloudscale.Collection[T, N, P], on *shelf[T], s *lb.Step, ids map[string]string, k steps[T, P]) error {
+	switch body := s.Body.(type) {
+	case N:
+		o, err := c.Create(ctx, body)
+		if err != nil {
+			return err
+		}
+		ids[s.Key()] = on.id(o)
+		if k.made != nil {
+			k.made(*o)
+		} else {
+			on.put(*o)
+		}
+	case P:
+		if err := c.Patch(ctx, s.ID, body); err != nil {
+			return err
+		}
+		on.edit(s.ID, func(o *T) { k.patch(o, body) })
+	default:
+		if err := c.Delete(ctx, s.ID); err != nil && !cloudscale.IsNotFound(err) {
+			return err
+		}
+		if k.dropped != nil {
+			k.dropped(s.ID)
+		} else {
+			on.drop(s.ID)
+		}
+	}
+	return nil
+}
+
+// set is what a patch does to a field.
+func set[T any](field *T, to *T) {
+	if to != nil {
+		*field = *to
+	}
+}
+
+func patchListener(o *cloudscale.Listener, p cloudscale.ListenerPatch) {
+	set(&o.Name, p.Name)
+	set(&o.TimeoutClientDataMS, p.TimeoutClientDataMS)
+	set(&o.TimeoutMemberConnectMS, p.TimeoutMemberConnectMS)
+	set(&o.TimeoutMemberDataMS, p.TimeoutMemberDataMS)
+	set(&o.Tags, p.Tags)
+	if p.AllowedCIDRs != nil {
+		o.AllowedCIDRs = *p.AllowedCIDRs
+	}
+}
+
+func patchMonitor(o *cloudscale.HealthMonitor, p cloudscale.HealthMonitorPatch) {
+	set(&o.DelayS, p.DelayS)
+	set(&o.TimeoutS, p.TimeoutS)
+	set(&o.UpThreshold, p.UpThreshold)
+	set(&o.DownThreshold, p.DownThreshold)
+	set(&o.Tags, p.Tags)
+	if h := p.HTTP; h != nil {
+		check := cloudscale.HTTPCheck{ExpectedCodes: h.ExpectedCodes, Method: h.Method, URLPath: h.URLPath, Host: h.Host}
+		if o.HTTP != nil {
+			check.Version = o.HTTP.Version
+		}
+		o.HTTP = &check
+	}
+}

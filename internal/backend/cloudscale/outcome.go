@@ -1,0 +1,206 @@
+package cloudscale
+
+import (
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"fairlead.io/internal/cloudscale"
+	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/lb"
+)
+
+// failed is the outcome of a look that went wrong.
+func failed(w Want, err error) Outcome {
+	var out Outcome
+	text := err.Error()
+	after, passing := cloudscale.RetryAfter(err)
+	e, _ := errors.AsType[*cloudscale.Error](err)
+	switch {
+	case cloudscale.IsUnauthorized(err):
+		out.Reason = lb.TokenInvalid.With(text)
+	case cloudscale.IsReadOnly(err):
+		out.Reason = lb.TokenReadOnly.With(text)
+	case w.Gone:
+		out.Reason = lb.DeleteLoadBalancerFailed.With(text)
+	case passing && e != nil:
+		out.Reason = lb.CloudUnavailable.With(text)
+	default:
+		out.Reason = lb.SyncLoadBalancerFailed.With(text)
+	}
+	out.Again = after
+	return out
+}
+
+// conclude says how the Service stands after a look at which nothing went wrong.
+func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Result, drift bool) {
+	out.Annotations = b.annotations(seen, result)
+	own := seen.Actual.lb()
+	if result.Created != nil {
+		own = result.Created
+	}
+	waiting := result.Busy || seen.busy
+	switch {
+	case w.Gone:
+		out.gone(seen, waiting)
+		return
+	case seen.Blocked != nil:
+		out.Reason = *seen.Blocked
+	case waiting && own == nil:
+		out.Reason = lb.CloudBusy.With(seen.Desired.Name)
+	case waiting:
+		out.Reason = lb.CloudBusy.With(own.Name)
+	default:
+		out.Ingress = ingress(&seen.Desired, own, b.have.floatingIPs.peek())
+		out.Reason = lb.EnsuredLoadBalancer.With(own.Name, list(published(out.Ingress)))
+		if why := refusals(out.Plan, kindFloatingIP); why != "" {
+			out.Reason = lb.FloatingAddressRefused.With(why)
+		}
+		if why := refusals(out.Plan, kindLoadBalancer); why != "" {
+			out.Reason = lb.ChangeRefused.With(why)
+		}
+	}
+	switch {
+	case result.Done == 0:
+	case drift:
+		out.Tell = append(out.Tell, lb.DriftRepaired.With(out.Plan))
+	case seen.Actual.lb() == nil:
+		out.Tell = append(out.Tell, lb.EnsuringLoadBalancer.With(out.Plan))
+	default:
+		out.Tell = append(out.Tell, lb.UpdatedLoadBalancer.With(out.Plan))
+	}
+}
+
+// gone says how a Service stands that shall leave nothing.
+func (o *Outcome) gone(seen *Observation, waiting bool) {
+	switch {
+	case seen.Blocked != nil:
+		o.Reason = lb.DeleteLoadBalancerFailed.With(strings.TrimSuffix(seen.Blocked.Text, "."))
+	case waiting:
+		o.Reason = lb.DeletingLoadBalancer.With(o.Plan)
+	default:
+		o.Gone, o.Reason = true, lb.DeletedLoadBalancer.With()
+	}
+}
+
+// refusals of one kind, as a sentence.
+func refusals(p lb.Plan, kind string) string {
+	var out []string
+	for _, s := range p.Refused() {
+		if s.Kind == kind {
+			out = append(out, s.Key()+": "+s.Why)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// annotations that the Service shall have once it has a load balancer.
+func (b *Backend) annotations(seen *Observation, result Result) map[string]string {
+	own := seen.Actual.lb()
+	if result.Created != nil {
+		own = result.Created
+	}
+	if own == nil || seen.Desired.Gone || seen.Desired.Nothing {
+		return nil
+	}
+	out := map[string]string{
+		compat.AnnotationUUID:          own.UUID,
+		compat.AnnotationConfigVersion: strconv.Itoa(int(seen.Version)),
+	}
+	if seen.Desired.Zone == "" {
+		out[compat.AnnotationZone] = own.Zone.Slug
+	}
+	return out
+}
+
+// ingress is what is published: a host name, or addresses. A floating IP takes
+// the place of the addresses of its family, for it is the one that stays.
+func ingress(d *Desired, own *cloudscale.LoadBalancer, floating []cloudscale.FloatingIP) []corev1.LoadBalancerIngress {
+	if d.Hostname != "" {
+		return []corev1.LoadBalancerIngress{{Hostname: d.Hostname}}
+	}
+	var addresses []netip.Addr
+	if d.PublishFloatingIPs {
+		for _, f := range floating {
+			wanted := slices.ContainsFunc(d.FloatingIPs, func(p netip.Prefix) bool { return sameNetwork(p, f.Network) })
+			if wanted && f.Network.IsSingleIP() && f.LoadBalancer != nil && f.LoadBalancer.UUID == own.UUID {
+				addresses = append(addresses, f.Network.Addr())
+			}
+		}
+		slices.SortFunc(addresses, netip.Addr.Compare)
+	}
+	floats := slices.Clone(addresses)
+	for _, v := range own.VIPAddresses {
+		if !slices.ContainsFunc(floats, func(a netip.Addr) bool { return a.Is4() == v.Address.Is4() }) {
+			addresses = append(addresses, v.Address)
+		}
+	}
+	out := make([]corev1.LoadBalancerIngress, 0, len(addresses))
+	for _, a := range addresses {
+		mode := d.IPMode
+		out = append(out, corev1.LoadBalancerIngress{IP: a.String(), IPMode: &mode})
+	}
+	return out
+}
+
+func published(in []corev1.LoadBalancerIngress) []string {
+	var out []string
+	for _, i := range in {
+		out = append(out, i.IP+i.Hostname)
+	}
+	return out
+}
+
+// drifted says whether a plan undoes what somebody else did: all was as it should
+// be, and nothing else is wanted since.
+func (b *Backend) drifted(w Want, seen *Observation, p lb.Plan) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(p.Steps) > len(p.Refused()) && b.memos[w.Service.UID].settled == fingerprint(&seen.Desired)
+}
+
+// remember what the next look has to know.
+func (b *Backend) remember(w Want, seen *Observation, result Result, err error) {
+	m := memo{}
+	switch {
+	case result.Unknown:
+		m.created = seen.Actual.Now
+	case seen.busy:
+		return
+	case err == nil && result.Again == 0 && !seen.Desired.Nothing:
+		m.settled = fingerprint(&seen.Desired)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w.Gone {
+		delete(b.memos, w.Service.UID)
+		return
+	}
+	b.memos[w.Service.UID] = m
+}
+
+// fingerprint is the same for the same wishes.
+func fingerprint(d *Desired) string {
+	settings := d.Settings
+	selector := ""
+	if settings.NodeSelector != nil {
+		selector, settings.NodeSelector = settings.NodeSelector.String(), nil
+	}
+	raw, err := json.Marshal(struct {
+		Settings  compat.Settings
+		Selector  string
+		Tags      cloudscale.Tags
+		Endpoints []endpoint
+		Contested int
+		Members   bool
+	}{settings, selector, d.Tags, d.Endpoints, len(d.Contested), d.MembersOnly})
+	if err != nil { // all of it is plain data
+		panic(err)
+	}
+	return string(raw)
+}
