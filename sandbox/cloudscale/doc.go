@@ -39,6 +39,14 @@
 //	sim.Fail(cloudscale.Fault{Method: "POST", Path: "/v1/load-balancers", Status: 503})
 //	sim.Fail(cloudscale.Fault{Kind: cloudscale.Members, Skip: 1, Lose: true}) // the second answer is lost
 //
+// # Packets
+//
+//	forwarder := sim.Forward(cloudscale.ForwardOptions{}) // until Close
+//
+// listens at the addresses of load balancers, passes connections and datagrams
+// on, and checks members for real. In a test, let Options.Public be a part of
+// 127.0.0.0/8, and members be on 127.0.0.1.
+//
 // # Log
 //
 //	sim.Log()                                    // every request since the last ResetLog
