@@ -12,12 +12,22 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-//go:embed fairlead/files/crds/*.yaml
+//go:embed fairlead/files/crds/*.yaml fairlead/files/metallb/*.yaml
 var files embed.FS
 
 // CRDs returns the definitions of our kinds, ordered by name.
 func CRDs() []*apiextensionsv1.CustomResourceDefinition {
-	paths, err := fs.Glob(files, "fairlead/files/crds/*.yaml")
+	return definitions("fairlead/files/crds/*.yaml")
+}
+
+// MetalLBCRDs returns the definitions of MetalLB's kinds as the chart installs
+// them where there are none, ordered by name.
+func MetalLBCRDs() []*apiextensionsv1.CustomResourceDefinition {
+	return definitions("fairlead/files/metallb/*.yaml")
+}
+
+func definitions(pattern string) []*apiextensionsv1.CustomResourceDefinition {
+	paths, err := fs.Glob(files, pattern)
 	if err != nil {
 		panic(fmt.Sprintf("list the embedded definitions: %v", err))
 	}

@@ -23,33 +23,64 @@ type L2Advertisement struct {
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type L2AdvertisementSpec struct {
-	// IPAddressPools by name; without any, and without a selector, all pools.
+	// IPAddressPools are the pools by name, together with those that a selector
+	// matches. If both are empty: all pools.
+	//
+	// +optional
+	// +listType=set
 	IPAddressPools []string `json:"ipAddressPools,omitempty"`
-	// IPAddressPoolSelectors add the pools that any of them matches.
+
+	// IPAddressPoolSelectors match the labels of pools; one has to match.
+	//
+	// +optional
 	IPAddressPoolSelectors []metav1.LabelSelector `json:"ipAddressPoolSelectors,omitempty"`
-	// NodeSelectors, any of which must match a node; without any, all nodes.
+
+	// NodeSelectors match the labels of nodes that may announce; one has to match.
+	// If empty, all may.
+	//
+	// +optional
 	NodeSelectors []metav1.LabelSelector `json:"nodeSelectors,omitempty"`
-	// Interfaces by name; without any, all.
+
+	// Interfaces on which the addresses are answered for; a node that has none of
+	// them, or on which they are down, does not announce. If empty: those whose own
+	// network has the address or, if there is none, all that lead outside.
+	//
+	// +optional
 	Interfaces []string `json:"interfaces,omitempty"`
-	// ServiceSelectors, any of which must match a Service; without any, all.
+
+	// ServiceSelectors match the labels of Services that are announced; one has to
+	// match. If empty, all are.
+	//
+	// +optional
 	ServiceSelectors []metav1.LabelSelector `json:"serviceSelectors,omitempty"`
-	// PreferredNodeSelectors say which of the nodes come first.
+
+	// PreferredNodeSelectors say which of the nodes should announce rather than
+	// others, as long as they can.
+	//
+	// +optional
 	PreferredNodeSelectors []PreferredNode `json:"preferredNodeSelectors,omitempty"`
 }
 
 // PreferredNode adds a weight to the score of the nodes that it matches.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
 type PreferredNode struct {
+	// Weight is added up over all entries that match a node; more is better.
+	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	Weight     int32                `json:"weight"`
+	Weight int32 `json:"weight"`
+
+	// Preference matches the labels of nodes; if empty, all.
 	Preference metav1.LabelSelector `json:"preference"`
 }
 
-// L2AdvertisementStatus has nothing in MetalLB.
+// L2AdvertisementStatus says whether the advertisement applies.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type L2AdvertisementStatus struct {
-	// Conditions are not in MetalLB's own CRD.
+	// Conditions; Ready says to which pools the advertisement applies, or why to none.
+	// MetalLB's own definition of this kind does not have them.
 	//
 	// +optional
 	// +listType=map

@@ -27,21 +27,29 @@ type ServiceL2Status struct {
 }
 
 // ServiceL2StatusSpec is empty.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
 type ServiceL2StatusSpec struct{}
 
 // L2Status says who announces what.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type L2Status struct {
-	Node             string `json:"node,omitempty"`
-	ServiceName      string `json:"serviceName,omitempty"`
+	// Node that announces.
+	Node string `json:"node,omitempty"`
+	// ServiceName is the name of the Service.
+	ServiceName string `json:"serviceName,omitempty"`
+	// ServiceNamespace is the namespace of the Service.
 	ServiceNamespace string `json:"serviceNamespace,omitempty"`
 	// Interfaces on which the Service is announced; none means all.
 	Interfaces []InterfaceInfo `json:"interfaces,omitempty"`
 }
 
 // InterfaceInfo names an interface.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
 type InterfaceInfo struct {
+	// Name of the interface.
 	Name string `json:"name,omitempty"`
 }
 
@@ -82,8 +90,12 @@ type ConfigurationState struct {
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type ConfigurationStateStatus struct {
-	Result       Result `json:"result,omitempty"`
+	// Result is Valid, Invalid or Unknown.
+	Result Result `json:"result,omitempty"`
+	// ErrorSummary says what is wrong, with which objects.
 	ErrorSummary string `json:"errorSummary,omitempty"`
+	// Conditions of the processes that read the configuration.
+	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 
 	"fairlead.io/internal/agent"
@@ -26,8 +29,10 @@ func newAgentCommand() *cobra.Command {
 	var (
 		kubeconfig, configFile        string
 		healthAddress, metricsAddress string
-		aliveFile                     string
+		aliveFile, excludeFile        string
+		refresh                       seconds
 		logs                          logFlags
+		classic                       metallbFlags
 		o                             agent.Options
 	)
 	c := &cobra.Command{
@@ -41,15 +46,21 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	f.StringVar(&configFile, "config", "", "configuration file, the same as the controller's")
-	f.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node's Node object (default: $NODE_NAME)")
+	f.StringVar(&o.NodeName, "node-name", env("NODE_NAME", os.Getenv("METALLB_NODE_NAME")), "name of this node's Node object (default: $NODE_NAME or $METALLB_NODE_NAME)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the key of the gossip (default: the pod's, or "+defaultNamespace+")")
 	f.Uint16Var(&o.GossipPort, "gossip-port", 7947, "UDP and TCP port on which agents talk to each other; 0 switches gossip off")
 	f.StringVar(&o.ProxyHealthURL, "proxy-health-url", "http://127.0.0.1:10256/healthz", "where kube-proxy says whether it forwards; if it has once and stops, this node announces nothing; empty for none")
-	f.DurationVar(&o.Refresh, "announce-interval", 0, "how often addresses are announced again, for switches that forget; 0 is never")
+	f.DurationVar(&o.Refresh, "announce-interval", 0, "how often addresses are announced again, for switches that forget; 0 is never (default: $"+refreshVariable+", in seconds, or 0)")
+	f.Var(&refresh, "gratuitous-arp-interval", "MetalLB's name of --announce-interval, in seconds")
+	f.StringVar(&excludeFile, "exclude-interfaces-file", metallbExcludeFile, "file with a list announcedInterfacesToExclude of regular expressions: nothing is announced on interfaces that one matches, unless a pool names them; without it those of pods and containers are left out")
+	f.BoolVar(&o.IgnoreExcludeLabel, "ignore-exclude-lb", false, "announce also from nodes with the label node.kubernetes.io/exclude-from-external-load-balancers")
 	f.StringVar(&healthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
 	f.StringVar(&metricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
 	f.StringVar(&aliveFile, "alive-file", "", "file to touch every few seconds while all is well, for \"fairlead alive\"")
 	logs.add(f)
+	classic.add(f)
+	addNeedless(f, needlessForAgent...)
+	c.MarkFlagsMutuallyExclusive("announce-interval", "gratuitous-arp-interval")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if o.NodeName == "" {
 			return fmt.Errorf("--node-name is needed")
@@ -60,9 +71,27 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 				return err
 			}
 		}
+		o.Config = classic.configuration(o.Config)
+		o.MetalLBNamespace = classic.namespace
+		if metricsAddress, err = classic.metrics(metricsAddress); err != nil {
+			return err
+		}
+		if healthAddress, err = classic.health(healthAddress, "127.0.0.1"); err != nil {
+			return err
+		}
+		if !f.Changed("announce-interval") {
+			if o.Refresh, err = refreshOf(f, refresh); err != nil {
+				return err
+			}
+		}
+		o.Excluded, err = config.LoadExcluded(excludeFile)
+		if err != nil && (f.Changed("exclude-interfaces-file") || !errors.Is(err, fs.ErrNotExist)) {
+			return fmt.Errorf("read which interfaces are excluded: %w", err)
+		}
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
 		}
+		tellNeedless(f, o.Log, needlessForAgent...)
 		if o.REST, err = restConfig(kubeconfig, "agent"); err != nil {
 			return err
 		}
@@ -82,14 +111,14 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 			last := beat.Load()
 			return ready.Load() && (last == nil || time.Since(*last) < heartStopped)
 		}
-		health, err := serve.Health(healthAddress, func(context.Context) bool { return well() }, o.Log)
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 		defer cancel()
-		go func() { _ = health.Start(ctx) }()
-		go serveMetrics(ctx, o.Log, func() (*serve.Server, error) { return serve.Metrics(metricsAddress, client, registry, o.Log) })
+		go serveLater(ctx, o.Log, "health", func() (*serve.Server, error) {
+			return serve.Health(healthAddress, func(context.Context) bool { return well() }, o.Log)
+		})
+		if metricsAddress != "" {
+			go serveLater(ctx, o.Log, "metrics", func() (*serve.Server, error) { return serve.Metrics(metricsAddress, client, registry, o.Log) })
+		}
 		if aliveFile != "" {
 			go touch(ctx, aliveFile, well, o.Log)
 		}
@@ -102,9 +131,30 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 	return c
 }
 
-// serveMetrics listens as soon as it can: in an upgrade the port is the
+const (
+	// refreshVariable is by which MetalLB's speakers are told how often addresses
+	// are announced again.
+	refreshVariable = "METALLB_GRATUITOUS_ARP_INTERVAL"
+	// metallbExcludeFile is where MetalLB's manifests mount the file.
+	metallbExcludeFile = "/etc/metallb/excludel2.yaml"
+)
+
+// refreshOf returns how often addresses are announced again, as MetalLB's flag or
+// its environment variable says.
+func refreshOf(f *pflag.FlagSet, flag seconds) (time.Duration, error) {
+	text := os.Getenv(refreshVariable)
+	if f.Changed("gratuitous-arp-interval") || text == "" {
+		return time.Duration(flag), nil
+	}
+	if err := flag.Set(text); err != nil {
+		return 0, fmt.Errorf("$%s: %w", refreshVariable, err)
+	}
+	return time.Duration(flag), nil
+}
+
+// serveLater listens as soon as it can: in an upgrade the port is the
 // predecessor's until that has ended.
-func serveMetrics(ctx context.Context, log *slog.Logger, listen func() (*serve.Server, error)) {
+func serveLater(ctx context.Context, log *slog.Logger, what string, listen func() (*serve.Server, error)) {
 	for told := false; ; {
 		s, err := listen()
 		if err == nil {
@@ -112,7 +162,7 @@ func serveMetrics(ctx context.Context, log *slog.Logger, listen func() (*serve.S
 			return
 		}
 		if !told {
-			log.Warn("metrics not served yet", "error", err)
+			log.Warn("not listening yet", "for", what, "error", err)
 			told = true
 		}
 		select {

@@ -28,7 +28,7 @@ func newControllerCommand() *cobra.Command {
 	var (
 		kubeconfig, configFile string
 		leaderElect            bool
-		leaderNamespace        string
+		leaderNamespace, class string
 		logs                   logFlags
 		ccm                    ccmFlags
 		o                      controller.Options
@@ -51,6 +51,8 @@ else from where the API server can be reached.`,
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
+	f.StringVar(&class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from pools of MetalLB's kinds and our own, instead of the classes of the configuration")
+	f.StringVar(&o.MetalLBNamespace, "metallb-namespace", cmp.Or(os.Getenv("METALLB_NAMESPACE"), "metallb-system"), "namespace in which objects of MetalLB's kinds count (default: $METALLB_NAMESPACE, or metallb-system)")
 	logs.add(f)
 	ccm.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
@@ -75,6 +77,9 @@ else from where the API server can be reached.`,
 			}
 		} else if o.Config.Nodes.Cloud != config.NoCloud {
 			o.LeaderLease = cmp.Or(o.LeaderLease, ccmLease)
+		}
+		if f.Changed("lb-class") {
+			o.Config = o.Config.OnlyClass(class)
 		}
 		if o.Config, err = ccm.configuration(o.Config); err != nil {
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 
 	"github.com/go-logr/logr"
@@ -20,15 +21,15 @@ type logFlags struct {
 
 func (l *logFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&l.format, "log-format", "auto", "auto, json or text; auto is text on a terminal and json elsewhere")
-	f.StringVar(&l.level, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&l.level, "log-level", "info", "debug, info, warn or error; as MetalLB has it, also all (debug) or none")
 }
 
 // logger returns the logger of the process, and makes the libraries use it. A
 // cluster's name, if there is one, is on every line.
 func (l *logFlags) logger(out *os.File, cluster string) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.level)); err != nil {
-		return nil, fmt.Errorf("--log-level %q is not debug, info, warn or error", l.level)
+	level, err := levelOf(l.level)
+	if err != nil {
+		return nil, err
 	}
 	format := l.format
 	if format == "auto" {
@@ -55,4 +56,18 @@ func (l *logFlags) logger(out *os.File, cluster string) (*slog.Logger, error) {
 	klog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	crlog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	return log, nil
+}
+
+func levelOf(name string) (slog.Level, error) {
+	switch name {
+	case "all":
+		return slog.LevelDebug, nil
+	case "none":
+		return math.MaxInt, nil
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return 0, fmt.Errorf("--log-level %q is not all, debug, info, warn, error or none", name)
+	}
+	return level, nil
 }

@@ -26,7 +26,7 @@ type files map[string][]byte
 
 // parts make all files. The chart's snapshots are rendered from the CRDs as
 // they are in the tree, so these come first.
-var parts = []func() (files, error){kinds, manifests, reference}
+var parts = []func() (files, error){kinds, unservedKinds, manifests, reference}
 
 func main() {
 	check := flag.Bool("check", false, "write nothing; fail if a file is not up to date")

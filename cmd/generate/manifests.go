@@ -7,13 +7,15 @@ import (
 )
 
 const (
-	chart     = "charts/fairlead"
-	namespace = "fairlead-system"
+	chart            = "charts/fairlead"
+	namespace        = "fairlead-system"
+	metallbNamespace = "metallb-system"
 )
 
-// manifestHeader opens deploy/fairlead.yaml. A chart cannot have the namespace
-// it is installed into, so the namespace is written here.
-const manifestHeader = `# Fairlead without Helm: kubectl apply -f fairlead.yaml
+// Headers of the files in deploy/. A chart cannot have the namespace it is
+// installed into, so the namespace is written here.
+const (
+	manifestHeader = `# Fairlead without Helm: kubectl apply -f fairlead.yaml
 #
 # Rendered from charts/fairlead by "make generate". Do not edit.
 ---
@@ -22,23 +24,60 @@ kind: Namespace
 metadata:
   name: ` + namespace + `
 `
+	metallbHeader = `# Fairlead in MetalLB's place, without Helm: it serves Services without a class
+# from the IPAddressPools and L2Advertisements in this namespace.
+#
+#   kubectl create -f metallb-crds.yaml   # those that are there already stay
+#   kubectl apply -f metallb.yaml
+#
+# Rendered from charts/fairlead by "make generate". Do not edit.
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: ` + metallbNamespace + `
+  labels:
+    # Agents use the nodes' network.
+    pod-security.kubernetes.io/enforce: privileged
+    pod-security.kubernetes.io/audit: privileged
+    pod-security.kubernetes.io/warn: privileged
+`
+	metallbKindsHeader = `# MetalLB's kinds that Fairlead reads or writes, for who does not have them:
+#
+#   kubectl create -f metallb-crds.yaml
+#
+# "create" says "already exists" of those that are there, and leaves them alone;
+# "apply" would replace them.
+#
+# Rendered from charts/fairlead by "make generate". Do not edit.
+`
+)
 
-// manifests renders the chart: deploy/fairlead.yaml with no values, and one
-// snapshot for each charts/fairlead/testdata/*.values.yaml.
+// manifests renders the chart: the files in deploy/, and one snapshot for each
+// charts/fairlead/testdata/*.values.yaml.
 func manifests() (files, error) {
 	made := files{}
-	plain, err := render()
-	if err != nil {
-		return nil, err
+	for path, m := range map[string]struct {
+		header string
+		args   []string
+	}{
+		"deploy/fairlead.yaml":     {manifestHeader, []string{"--namespace", namespace, "--set", "metallb.crds=false"}},
+		"deploy/metallb.yaml":      {metallbHeader, []string{"--namespace", metallbNamespace, "--set", "metallb.crds=false,metallb.labels=true,classes[0].name=,classes[0].pools={metallb,native}"}},
+		"deploy/metallb-crds.yaml": {metallbKindsHeader, []string{"--namespace", metallbNamespace, "--show-only", "templates/metallb-crds.yaml"}},
+	} {
+		out, err := render(m.args...)
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", path, err)
+		}
+		made[path] = append([]byte(m.header), out...)
 	}
-	made["deploy/fairlead.yaml"] = append([]byte(manifestHeader), plain...)
 
 	values, err := filepath.Glob(filepath.Join(chart, "testdata", "*.values.yaml"))
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range values {
-		out, err := render("--values", path)
+		out, err := render("--namespace", namespace, "--values", path)
 		if err != nil {
 			return nil, fmt.Errorf("render %s: %w", path, err)
 		}
@@ -48,5 +87,5 @@ func manifests() (files, error) {
 }
 
 func render(args ...string) ([]byte, error) {
-	return tool(append([]string{"helm", "template", "fairlead", chart, "--namespace", namespace}, args...)...)
+	return tool(append([]string{"helm", "template", "fairlead", chart}, args...)...)
 }

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -43,14 +44,15 @@ func flagsPage(p *page) error {
 // annotationsPage has one section for each documented constant: its comment is
 // prose, then lines "Type:", "Default:" and "Impact:".
 func annotationsPage(p *page) error {
-	p.title("Annotations", "internal/compat/native/annotation.go", "What a Service may ask for, and what is written on it. \"Impact\" says what happens to a\nService that is already served when the annotation is changed.")
-	parsed, err := goFiles("internal/compat/native/annotation.go")
+	p.title("Annotations", "internal/compat/native/annotation.go and internal/compat/metallb/annotation.go", "What a Service may ask for, and what is written on it. \"Impact\" says what happens to a\nService that is already served when the annotation is changed.\n\n"+
+		"MetalLB's annotations count where the Service's class may use MetalLB's pools, and for pools\nof any kind. They are also read with the prefix of old, `metallb.universe.tf/`; where both are\nthere, the new one counts. One thing may be asked for in both dialects; a Service that asks for\ntwo different ones waits with reason `InvalidRequest`.")
+	parsed, err := goFiles("internal/compat/native/annotation.go", "internal/compat/metallb/annotation.go")
 	if err != nil {
 		return err
 	}
-	for _, decl := range parsed[0].Decls {
+	for _, decl := range slices.Concat(parsed[0].Decls, parsed[1].Decls) {
 		group, ok := decl.(*ast.GenDecl)
-		if !ok || group.Tok != token.CONST {
+		if !ok || group.Tok != token.CONST || !exported(group) {
 			continue
 		}
 		p.heading(strings.TrimRight(strings.TrimSpace(group.Doc.Text()), "."))
@@ -73,6 +75,11 @@ func annotationsPage(p *page) error {
 		}
 	}
 	return nil
+}
+
+// exported says whether the constants of a group are for others.
+func exported(group *ast.GenDecl) bool {
+	return group.Specs[0].(*ast.ValueSpec).Names[0].IsExported()
 }
 
 // structs returns the struct types of a file by name.

@@ -13,29 +13,53 @@ import (
 )
 
 func kindsPage(p *page) error {
-	p.title("Kinds", "api/v1alpha1", "Our own kinds, as `kubectl explain pool.spec` tells them, too. All are of group and\nversion `fairlead.io/v1alpha1` and belong to the cluster, not to a namespace.")
+	p.title("Kinds", "api/v1alpha1 and api/metallb", "What `kubectl explain pool.spec` and `kubectl explain ipaddresspool.spec` tell, too.\n\n"+
+		"Our own kinds are of group and version `fairlead.io/v1alpha1` and belong to the cluster,\nnot to a namespace.")
 	for _, name := range []string{"pools", "agents"} {
-		// Not charts.CRDs(): this program was built before they were made anew.
-		raw, err := os.ReadFile(filepath.Join(crdDirs["api/v1alpha1"], "fairlead.io_"+name+".yaml"))
-		if err != nil {
+		if err := kindSection(p, filepath.Join(crdDirs["api/v1alpha1"], "fairlead.io_"+name+".yaml")); err != nil {
 			return err
 		}
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(raw, &crd); err != nil {
+	}
+	p.heading("MetalLB's kinds")
+	p.printf("They are of group and version `metallb.io/v1beta1` and count in one namespace, `metallb-system`\n" +
+		"unless `--metallb-namespace` names another. Where they are installed already they are used as\n" +
+		"they are. Ours have in addition the conditions in the status, and keep fields they do not know.\n")
+	for _, name := range []string{"ipaddresspools", "l2advertisements", "servicel2statuses", "configurationstates"} {
+		if err := kindSection(p, filepath.Join(crdDirs["api/metallb"], "metallb.io_"+name+".yaml")); err != nil {
 			return err
 		}
-		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-		p.heading(crd.Spec.Names.Kind)
-		p.printf("%s\n", schema.Description)
-		for _, part := range []string{"spec", "status"} {
-			root, has := schema.Properties[part]
-			if !has {
-				continue
-			}
-			p.printf("\n### %s: %s\n\n%s\n\n", crd.Spec.Names.Kind, part, root.Description)
-			p.table("field", "type", "default", "meaning")
-			fields(p, "", &root)
+	}
+	var names []string
+	for _, k := range unserved {
+		names = append(names, "`"+k.kind+"`")
+	}
+	p.heading("MetalLB's kinds for BGP")
+	p.printf("%s\nare defined so that whole manifests can be applied. Their objects are kept and have no\neffect; those that somebody writes have an event that says so.\n", strings.Join(names, ", "))
+	return nil
+}
+
+// kindSection describes the kind that a file defines.
+func kindSection(p *page, path string) error {
+	// Not charts.CRDs(): this program was built before they were made anew.
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(raw, &crd); err != nil {
+		return err
+	}
+	schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	p.heading(crd.Spec.Names.Kind)
+	p.printf("%s\n", schema.Description)
+	for _, part := range []string{"spec", "status"} {
+		root, has := schema.Properties[part]
+		if !has || len(root.Properties) == 0 {
+			continue
 		}
+		p.printf("\n### %s: %s\n\n%s\n\n", crd.Spec.Names.Kind, part, root.Description)
+		p.table("field", "type", "default", "meaning")
+		fields(p, "", &root)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func metricsPage(p *page) error {
 	for _, daemon := range []struct{ heading, about, sources string }{
 		{"Controller", "Those of controller-runtime are beside them.", "internal/controller/*.go"},
 		{"Controller, in a cloud", "Where the configuration names cloudscale.ch. Those of the node controllers, which all\ncloud controller managers have, are beside them: `node_controller_…` and\n`cloud_node_lifecycle_controller_…`.", "internal/cloudscale/*.go"},
-		{"Agent", "Each agent tells of its own node. They are served where the chart's value\n`agent.metricsPort` says: without it, only on a loopback address of the node.", "internal/agent/*.go"},
+		{"Agent", "Each agent tells of its own node. They are served where the chart's value\n`agent.metricsPort` says: without it, only on a loopback address of the node.\n\nThose that begin with `metallb_` have the names, and mean the same, as MetalLB's. Its\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are left out: here\nthe kernel answers, and counts nobody's requests.", "internal/agent/*.go"},
 	} {
 		found, err := metricsIn(daemon.sources)
 		if err != nil {
@@ -47,10 +47,11 @@ func metricsIn(pattern string) ([]metric, error) {
 	var found []metric
 	for _, f := range parsed {
 		ast.Inspect(f, func(n ast.Node) bool {
-			if m, is := metricOf(n); is {
+			m, is := metricOf(n)
+			if is {
 				found = append(found, m)
 			}
-			return true
+			return !is
 		})
 	}
 	if len(found) == 0 {
@@ -61,12 +62,18 @@ func metricsIn(pattern string) ([]metric, error) {
 }
 
 // metricOf reads prometheus.NewDesc(name, help, labels, …), whose values are
-// gauges, and the options of the client's own counters, gauges and histograms.
+// gauges, the options of the client's own counters, gauges and histograms, and
+// prometheus.New…Vec(options, labels).
 func metricOf(n ast.Node) (metric, bool) {
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		if selected(n.Fun) == "NewDesc" {
 			return metric{name: text(n.Args[0]), kind: "gauge", help: text(n.Args[1]), labels: list(n.Args[2])}, true
+		}
+		if strings.HasSuffix(selected(n.Fun), "Vec") {
+			m, is := metricOf(n.Args[0])
+			m.labels = list(n.Args[1])
+			return m, is
 		}
 	case *ast.CompositeLit:
 		kind, is := strings.CutSuffix(selected(n.Type), "Opts")

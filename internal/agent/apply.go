@@ -24,8 +24,16 @@ func (a *agent) apply(now time.Time) {
 	a.dropGone()
 	a.updateTable()
 	for _, addr := range a.rising {
-		if h := a.held[addr]; h != nil && !slices.Contains(falling, addr) && a.raise(addr, h, now) {
-			a.announce(addr, h)
+		h := a.held[addr]
+		if h == nil || slices.Contains(falling, addr) {
+			continue
+		}
+		before := h.places
+		if !a.raise(addr, h, now) {
+			continue
+		}
+		a.announce(addr, h)
+		if !slices.Equal(before, h.places) {
 			a.tellRisen(addr, a.came[addr], now)
 		}
 	}
@@ -71,7 +79,7 @@ func (a *agent) updateTable() {
 // prepare has our tables let addr through on the interfaces where it is to be,
 // and leases granted there.
 func (a *agent) prepare(addr netip.Addr, now time.Time) {
-	want := places(addr, a.directory.advertisement(addr).Interfaces, a.links)
+	want := a.placesOf(addr)
 	for _, place := range want {
 		if a.leases[place] {
 			continue
@@ -129,7 +137,9 @@ func (a *agent) lower(addr netip.Addr) {
 		a.silence(place, addr)
 		a.remove(place, addr)
 	}
-	a.log.Info("address withdrawn", "address", addr, "interfaces", h.places)
+	told := h.tenants
+	h.tenants, h.refused = nil, nil
+	a.withdraw(addr, h, told)
 	h.up, h.places = false, nil
 	a.claimsDirty = true
 }
@@ -148,6 +158,7 @@ func (a *agent) dropGone() {
 			a.tableChanges[addr] = nil
 			delete(a.nobody, addr)
 			delete(a.had, addr)
+			a.metrics.classic.gratuitous.DeleteLabelValues(addr.String())
 		}
 	}
 	clear(a.gone)

@@ -3,12 +3,16 @@ package agent
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/lb"
@@ -19,6 +23,7 @@ import (
 // Services. It is not safe for concurrent use.
 type directory struct {
 	pools    []lb.Pool
+	orphans  func(pool string) []lb.Advertisement // of a pool of MetalLB's that is gone
 	services map[types.NamespacedName]*offer
 	// serving has, by Service and by EndpointSlice of it, the nodes with an
 	// endpoint that serves; owner has the Service of each of those slices.
@@ -33,10 +38,14 @@ type offer struct {
 	request lb.Request
 	has     []netip.Addr
 	local   bool // needs an endpoint on the node that has the address
+	// classic is the pool of MetalLB's kind that the addresses are from, as was
+	// written down with them; it may be gone.
+	classic string
 }
 
 func newDirectory() *directory {
 	return &directory{
+		orphans:   func(string) []lb.Advertisement { return nil },
 		services:  map[types.NamespacedName]*offer{},
 		serving:   map[types.NamespacedName]map[string]sets.Set[string]{},
 		owner:     map[types.NamespacedName]types.NamespacedName{},
@@ -44,9 +53,10 @@ func newDirectory() *directory {
 	}
 }
 
-// setService takes over what s says now; nil is a Service that is gone or not
-// ours. It returns the addresses that may be announced otherwise now.
-func (d *directory) setService(key types.NamespacedName, s *corev1.Service) []netip.Addr {
+// setService takes over what s says now, a Service whose class may use the pools
+// of dialects; nil is one that is gone or not ours. It returns the addresses that
+// may be announced otherwise now.
+func (d *directory) setService(key types.NamespacedName, s *corev1.Service, dialects []lb.Dialect) []netip.Addr {
 	affected := sets.New[netip.Addr]()
 	if old := d.services[key]; old != nil {
 		affected.Insert(old.has...)
@@ -60,7 +70,7 @@ func (d *directory) setService(key types.NamespacedName, s *corev1.Service) []ne
 	}
 	if s != nil {
 		if has := native.Published(s); len(has) > 0 {
-			o := &offer{request: native.Request(s, nil, nil), has: has,
+			o := &offer{request: compat.Request(s, nil, dialects), has: has, classic: classicPool(s),
 				local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
 			d.services[key] = o
 			affected.Insert(has...)
@@ -127,8 +137,12 @@ func canServe(c discoveryv1.EndpointConditions) bool {
 	return c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving
 }
 
-// setPools takes over all pools.
-func (d *directory) setPools(pools []lb.Pool) { d.pools = pools }
+// setPools takes over all pools, and how the addresses of a pool of MetalLB's
+// that is gone are advertised.
+func (d *directory) setPools(pools []lb.Pool, orphans func(pool string) []lb.Advertisement) {
+	slices.SortFunc(pools, func(x, y lb.Pool) int { return strings.Compare(x.Key.String(), y.Key.String()) })
+	d.pools, d.orphans = pools, orphans
+}
 
 // setNodes takes over the addresses of all nodes, and returns those of Services
 // that have become one, or are none any more.
@@ -180,31 +194,84 @@ func (d *directory) names(a netip.Addr) []types.NamespacedName {
 	return out
 }
 
-// advertisement of the pool that has a. An address that is out of pool is
-// announced as by a pool that says nothing.
-func (d *directory) advertisement(a netip.Addr) lb.Advertisement {
-	for i := range d.pools {
-		if d.pools[i].Contains(a) {
-			return d.pools[i].Advertisements[0]
+// classicPool returns the pool of MetalLB's kind that the addresses of s are
+// from, as was written down with them, or "".
+func classicPool(s *corev1.Service) string {
+	for key := range strings.SplitSeq(s.Annotations[native.AnnotationAllocatedFrom], ",") {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(key), string(lb.MetalLB)+"/"); ok {
+			return name
 		}
 	}
-	return lb.Advertisement{}
+	if _, ours := s.Annotations[native.AnnotationAllocatedFrom]; ours {
+		return ""
+	}
+	return s.Annotations[metallb.AnnotationAllocatedFrom]
+}
+
+// pool returns the one that a, an address of o, is from, and its advertisements;
+// of several that have it, the one that is written down with it. A native address
+// that is out of pool is announced as by a pool that says nothing.
+func (d *directory) pool(a netip.Addr, o *offer) (lb.PoolKey, []lb.Advertisement) {
+	var found *lb.Pool
+	for i := range d.pools {
+		if p := &d.pools[i]; p.Contains(a) {
+			if slices.Contains(o.request.From, p.Key.Name) {
+				return p.Key, p.Advertisements
+			}
+			if found == nil {
+				found = p
+			}
+		}
+	}
+	switch {
+	case found != nil:
+		return found.Key, found.Advertisements
+	case o.classic != "":
+		return lb.PoolKey{Dialect: lb.MetalLB, Name: o.classic}, d.orphans(o.classic)
+	}
+	return lb.PoolKey{Dialect: lb.Native}, []lb.Advertisement{{}}
+}
+
+// advertisements returns those that are for a as an address of o, and whether it
+// cannot be announced for o because it may be shared while one of them is for
+// some Services only.
+func (d *directory) advertisements(a netip.Addr, o *offer) (ads []lb.Advertisement, unshareable bool) {
+	_, all := d.pool(a, o)
+	for _, ad := range all {
+		if len(ad.ServiceSelectors) == 0 {
+			ads = append(ads, ad)
+		} else if slices.ContainsFunc(ad.ServiceSelectors, func(s labels.Selector) bool { return s.Matches(o.request.Labels) }) {
+			unshareable = unshareable || o.request.ShareKey != ""
+			ads = append(ads, ad)
+		}
+	}
+	return ads, unshareable
+}
+
+// announced returns the Services for which a is announced if a node has it.
+func (d *directory) announced(a netip.Addr) []*offer {
+	return slices.DeleteFunc(slices.Clone(d.tenants(a)), func(o *offer) bool {
+		_, unshareable := d.advertisements(a, o)
+		return unshareable
+	})
 }
 
 // candidate returns what the election needs to know about a.
 func (d *directory) candidate(a netip.Addr) elect.Address {
-	ad := d.advertisement(a)
-	out := elect.Address{Addr: a, HashKey: a, Interfaces: ad.Interfaces, NodeSelectors: ad.NodeSelectors, Sticky: !ad.Failback}
-	for _, p := range ad.Preferred {
-		out.Preferred = append(out.Preferred, elect.Preference{Weight: int(p.Weight), Selector: p.Selector})
-	}
-	tenants := d.tenants(a)
+	out := elect.Address{Addr: a, HashKey: a}
+	tenants, announced := d.tenants(a), d.announced(a)
 	if len(tenants) > 0 {
 		out.HashKey = tenants[0].has[0]
+		out.Unshareable = len(announced) == 0
+	}
+	// Services share an address of one pool, and advertisements for some Services
+	// only are not for those that share: what is for one is for all.
+	if len(announced) > 0 {
+		out.Advertisements, _ = d.advertisements(a, announced[0])
 	}
 	// A node that is to have the pods of one Local Service must have those of
 	// all: sharing asks for the same selector.
-	for _, o := range tenants {
+	for _, o := range announced {
 		for _, nodes := range d.serving[o.request.Service] {
 			out.AnyServing = true
 			if o.local {

@@ -50,8 +50,10 @@ func sliceOf(service, name string, nodes ...string) *discoveryv1.EndpointSlice {
 	return s
 }
 
+func noOrphans(string) []lb.Advertisement { return nil }
+
 func put(d *directory, s *corev1.Service) []netip.Addr {
-	return d.setService(client.ObjectKeyFromObject(s), s)
+	return d.setService(client.ObjectKeyFromObject(s), s, []lb.Dialect{lb.Native, lb.MetalLB})
 }
 
 func addrs(texts ...string) []netip.Addr {
@@ -77,8 +79,8 @@ func TestTenantsShareOnlyIfTheyAgree(t *testing.T) {
 	addr := addrs("192.0.2.1")[0]
 	same(t, "ports", d.ports(addr), []lb.Port{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}})
 	same(t, "names", d.names(addr), "[shop/a shop/b]")
-	d.setService(types.NamespacedName{Namespace: "shop", Name: "a"}, nil)
-	d.setService(types.NamespacedName{Namespace: "shop", Name: "b"}, nil)
+	d.setService(types.NamespacedName{Namespace: "shop", Name: "a"}, nil, nil)
+	d.setService(types.NamespacedName{Namespace: "shop", Name: "b"}, nil, nil)
 	same(t, "names when the others are gone", d.names(addr), "[shop/young]")
 }
 
@@ -93,7 +95,7 @@ func TestAChangeNamesTheAddressesItConcerns(t *testing.T) {
 	same(t, "endpoints", d.setSlice(key, sliceOf("web", "web-1", "n1")), addrs("192.0.2.2"))
 	same(t, "the same endpoints", d.setSlice(key, sliceOf("web", "web-1", "n1", "n1")), []netip.Addr(nil))
 	same(t, "endpoints gone", d.setSlice(key, nil), addrs("192.0.2.2"))
-	same(t, "gone", d.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil), addrs("192.0.2.2"))
+	same(t, "gone", d.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil, nil), addrs("192.0.2.2"))
 	d.setSlice(types.NamespacedName{Namespace: "shop", Name: "x"}, nil)
 	same(t, "nothing is left", len(d.addresses)+len(d.owner)+len(d.services)+len(d.serving), 0)
 }
@@ -127,18 +129,18 @@ func TestTheAddressOfANodeHasNoTenants(t *testing.T) {
 
 func TestCandidate(t *testing.T) {
 	d := newDirectory()
-	d.setPools([]lb.Pool{native.Pool(poolOf(t, `{addresses: [192.0.2.0/28], advertise: {interfaces: [eth1], failback: true, preferredNodes: [{weight: 5, selector: {}}]}}`))})
+	d.setPools([]lb.Pool{native.Pool(poolOf(t, `{addresses: [192.0.2.0/28], advertise: {interfaces: [eth1], failback: true, preferredNodes: [{weight: 5, selector: {}}]}}`))}, noOrphans)
 	local := serviceOf("web", 1, "", 80, "192.0.2.1", "2001:db8::1")
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	put(d, local)
 	v4, v6 := addrs("192.0.2.1")[0], addrs("2001:db8::1")[0]
-	if c := d.candidate(v4); c.AnyServing || c.Sticky || len(c.Preferred) != 1 || !slices.Equal(c.Interfaces, []string{"eth1"}) {
+	if c := d.candidate(v4); c.AnyServing || len(c.Advertisements) != 1 || !c.Advertisements[0].Failback || len(c.Advertisements[0].Preferred) != 1 || !slices.Equal(c.InterfacesOn(nil), []string{"eth1"}) {
 		t.Errorf("%+v", c)
 	}
 	d.setSlice(types.NamespacedName{Namespace: "shop", Name: "web-1"}, sliceOf("web", "web-1", "n1", "-n2"))
 	d.setSlice(types.NamespacedName{Namespace: "shop", Name: "web-2"}, sliceOf("web", "web-2", "n3"))
 	c := d.candidate(v6)
-	if !c.AnyServing || !c.NeedsLocal || !c.ServingNodes.HasAll("n1", "n3") || c.ServingNodes.Len() != 2 || !c.Sticky || len(c.Interfaces) != 0 {
+	if !c.AnyServing || !c.NeedsLocal || !c.ServingNodes.HasAll("n1", "n3") || c.ServingNodes.Len() != 2 || len(c.Advertisements) != 1 || c.InterfacesOn(nil) != nil {
 		t.Errorf("%+v", c)
 	}
 	if c.HashKey != v4 {

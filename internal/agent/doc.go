@@ -3,6 +3,6 @@
 // mine; then kernel addresses, nftables and announcements follow.
 //
 // It reads the API server through informers and goes on with what it last knew
-// while the API server is away. It writes nothing but its own Agent object and
-// events, and never waits for either.
+// while the API server is away. It writes nothing but its own Agent object, what
+// MetalLB's speakers write of themselves, and events, and never waits for any.
 package agent

@@ -24,6 +24,12 @@ type holding struct {
 	rival net.HardwareAddr
 	// told is when that was said last.
 	told time.Time
+	// tenants are the Services that were told that it is here, and refused those
+	// that were told why it is not for them; offSubnet is whether that was told.
+	tenants, refused []tenancy
+	offSubnet        bool
+	// inherited from an earlier agent on this node, which has told all that.
+	inherited bool
 	// failed: the kernel refused it.
 	failed bool
 	retry  time.Time // of both
@@ -86,18 +92,18 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	claims, last := a.claimsOf(addr)
 	outcome := elect.Elect(candidate, a.voters, claims)
 	a.tellNobody(addr, outcome)
-	if h != nil && h.up && len(places(addr, candidate.Interfaces, a.links)) == 0 {
+	if h != nil && h.up && len(a.places(&candidate)) == 0 {
 		a.falling = append(a.falling, addr)
 		return
 	}
 	switch task := outcome.Task(a.node, claims); task {
 	case elect.Take:
-		if up := h != nil && h.up; !up && !a.settled(places(addr, candidate.Interfaces, a.links), now) {
+		if up := h != nil && h.up; !up && !a.settled(a.places(&candidate), now) {
 			return
 		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:
-		if want := places(addr, candidate.Interfaces, a.links); !slices.Equal(want, h.places) {
+		if want := a.places(&candidate); !slices.Equal(want, h.places) {
 			a.rising = append(a.rising, addr) // on other interfaces now
 		}
 	case elect.Drop, elect.Nothing:
@@ -106,6 +112,16 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		}
 	case elect.HandOver: // until the next owner is up
 	}
+}
+
+// places returns the interfaces on which this node has the address.
+func (a *agent) places(of *elect.Address) []string {
+	return places(of.Addr, of.InterfacesOn(a.labels), a.links, a.scope.excluded)
+}
+
+func (a *agent) placesOf(addr netip.Addr) []string {
+	candidate := a.directory.candidate(addr)
+	return a.places(&candidate)
 }
 
 // take claims an address. One that nobody is known to have had is probed first:

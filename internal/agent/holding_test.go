@@ -37,6 +37,7 @@ func newTestAgent(t *testing.T) *agent {
 		dirty: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, macs: map[string][]net.HardwareAddr{},
 		settling: map[string]time.Time{}, members: map[string]member.Meta{},
 		reporter: &reporter{arrived: make(chan struct{}, 1)}, metrics: newMetrics(prometheus.NewRegistry(), func() float64 { return 0 }),
+		scope: scope{excluded: inward, named: map[string]bool{}},
 		links: []link.Link{{Name: "eth0", Up: true, MAC: macs["a"], Global: [2]bool{true, true}}},
 	}
 	var cancel context.CancelFunc
@@ -61,7 +62,7 @@ func setAlive(a *agent, node string, yes bool) {
 	if yes {
 		meta := member.Meta{Eligible: true, Links: []member.Link{{Name: "eth0", V4: true, V6: true}}, MACs: a.macs[node]}
 		a.members[node] = meta
-		fill(&v, meta, nil)
+		fill(&v, meta)
 	}
 	for i := range a.voters {
 		if a.voters[i].Name == node {
@@ -322,7 +323,7 @@ func TestDecide(t *testing.T) {
 		"no Service has it any more": {
 			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
 			change: func(a *agent) {
-				a.directory.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil)
+				a.directory.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil, nil)
 			}, falling: 1},
 		"nothing serves": {
 			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},

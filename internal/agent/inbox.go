@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/patient"
 )
@@ -27,6 +27,8 @@ type changes struct {
 	slices   map[types.NamespacedName]bool
 	nodes    bool
 	pools    bool
+	// classic is where the objects of MetalLB's kinds are, once these are there.
+	classic cache.Cache
 }
 
 func newChanges() changes {
@@ -62,7 +64,7 @@ func (i *inbox) take() changes {
 
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme, apimetallb.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -95,20 +97,23 @@ func slimSlice(in any) (any, error) {
 	return in, nil
 }
 
-// follow notes every change of the kinds the agent reads.
-func (i *inbox) follow(ctx context.Context, c cache.Cache) error {
-	for kind, note := range map[client.Object]func(*changes, client.Object){
-		&corev1.Service{}:            func(c *changes, o client.Object) { c.services[client.ObjectKeyFromObject(o)] = true },
-		&discoveryv1.EndpointSlice{}: func(c *changes, o client.Object) { c.slices[client.ObjectKeyFromObject(o)] = true },
-		&corev1.Node{}:               func(c *changes, _ client.Object) { c.nodes = true },
-		&v1alpha1.Pool{}:             func(c *changes, _ client.Object) { c.pools = true },
-		&v1alpha1.Agent{}:            func(c *changes, _ client.Object) { c.nodes = true },
-	} {
+// notes says for each kind what to note when an object of it has changed.
+type notes map[client.Object]func(*changes, client.Object)
+
+// always are the kinds without which there is nothing to announce.
+var always = notes{
+	&corev1.Service{}:            func(c *changes, o client.Object) { c.services[client.ObjectKeyFromObject(o)] = true },
+	&discoveryv1.EndpointSlice{}: func(c *changes, o client.Object) { c.slices[client.ObjectKeyFromObject(o)] = true },
+	&corev1.Node{}:               func(c *changes, _ client.Object) { c.nodes = true },
+	&v1alpha1.Pool{}:             func(c *changes, _ client.Object) { c.pools = true },
+	&v1alpha1.Agent{}:            func(c *changes, _ client.Object) { c.nodes = true },
+}
+
+// follow notes every change of objects of kinds.
+func (i *inbox) follow(ctx context.Context, c cache.Cache, kinds notes) error {
+	for kind, note := range kinds {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
-			if meta.IsNoMatchError(err) {
-				return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
-			}
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 		arrived := func(o any) {

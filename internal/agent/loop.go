@@ -14,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
-	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
@@ -119,9 +117,14 @@ func (a *agent) step(now time.Time) {
 		a.refreshVIP(addr)
 		a.decide(addr, now)
 	}
-	clear(a.dirty)
 	a.apply(now)
+	for addr := range a.dirty {
+		a.refreshTenants(addr)
+	}
+	clear(a.dirty)
+	a.logTellings()
 	a.report(now)
+	a.reportPresence()
 }
 
 // mayTake: nobody claims anything before one exchange with the others, for which
@@ -175,11 +178,16 @@ func (a *agent) absorb(c changes) {
 	}
 	for key := range c.services {
 		var s corev1.Service
-		if err := a.cache.Get(ctx, key, &s); err != nil || !a.serves(&s) {
-			mark(a.directory.setService(key, nil))
+		if err := a.cache.Get(ctx, key, &s); err != nil {
+			mark(a.directory.setService(key, nil, nil))
 			continue
 		}
-		mark(a.directory.setService(key, &s))
+		class := a.class(&s)
+		if class == nil {
+			mark(a.directory.setService(key, nil, nil))
+			continue
+		}
+		mark(a.directory.setService(key, &s, class.Pools))
 	}
 	for key := range c.slices {
 		var s discoveryv1.EndpointSlice
@@ -189,38 +197,31 @@ func (a *agent) absorb(c changes) {
 		}
 		mark(a.directory.setSlice(key, &s))
 	}
-	if c.pools {
-		var list v1alpha1.PoolList
-		if err := a.cache.List(ctx, &list); err == nil {
-			pools := make([]lb.Pool, 0, len(list.Items))
-			for i := range list.Items {
-				pools = append(pools, native.Pool(&list.Items[i]))
-			}
-			a.directory.setPools(pools)
-			a.allDirty = true
-			clear(a.named)
-			for i := range pools {
-				for _, name := range pools[i].Advertisements[0].Interfaces {
-					a.named[name] = true
-				}
-			}
-			a.linksDirty = true
-		}
+	if c.classic != nil {
+		a.classic = c.classic
+	}
+	if c.pools || c.classic != nil {
+		a.readPools(ctx)
 	}
 	a.membersDirty = a.membersDirty || c.nodes
+	a.metrics.classic.count(&c)
 }
 
-// serves says whether the Service is of a class whose addresses are announced.
-func (a *agent) serves(s *corev1.Service) bool {
+// class returns how the Service's addresses are announced, or nil if they are
+// not.
+func (a *agent) class(s *corev1.Service) *config.Class {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return false
+		return nil
 	}
-	var class string
+	var name string
 	if s.Spec.LoadBalancerClass != nil {
-		class = *s.Spec.LoadBalancerClass
+		name = *s.Spec.LoadBalancerClass
 	}
-	c := a.config.Class(class)
-	return c != nil && c.Backend == config.Announce
+	c := a.config.Class(name)
+	if c == nil || c.Backend != config.Announce {
+		return nil
+	}
+	return c
 }
 
 // refreshVIP keeps our tables in line with the ports that Services offer on
@@ -331,6 +332,8 @@ func (a *agent) left(now time.Time) bool {
 		defer cancel()
 		_ = a.group.Leave(ctx)
 	}
+	a.logTellings()
+	a.retired = true
 	return true
 }
 
@@ -355,7 +358,7 @@ func (a *agent) look(now time.Time) {
 	if err := a.cache.List(ctx, &list); err != nil {
 		return
 	}
-	meta := metaOf(a.links, a.named, a.proxy.healthy(), !a.leaving.IsZero())
+	meta := metaOf(a.links, &a.scope, a.proxy.healthy(), !a.leaving.IsZero())
 	members := map[string]member.Meta{}
 	if a.group != nil {
 		a.group.SetMeta(meta)
@@ -395,11 +398,15 @@ func (a *agent) look(now time.Time) {
 			// Nobody hears us at the old one. The next process begins with the new.
 			a.failure = fmt.Errorf("the node's address is no longer %s but %s", a.group.Addr().Addr(), has[0])
 		}
+		if n.Name == a.node {
+			a.labels = n.Labels
+		}
 		v := voter(n)
+		v.Excluded = v.Excluded && !a.ignoreExcludeLabel
 		if m, ok := members[n.Name]; ok {
-			fill(&v, m, a.named)
+			fill(&v, m)
 		} else if byConditions && ready(n) {
-			fill(&v, meta, a.named) // nothing is known of its interfaces: as here
+			fill(&v, meta) // nothing is known of its interfaces: as here
 			v.Leaving, v.ProxyHealthy = false, true
 		}
 		a.voters = append(a.voters, v)
@@ -411,7 +418,7 @@ func (a *agent) look(now time.Time) {
 		a.dirty[addr], a.gone[addr] = true, true
 	}
 	a.peers.set(a.peersOf(list.Items))
-	a.allDirty = true
+	a.allDirty, a.presenceDirty = true, true
 	a.metrics.members.Set(float64(len(members)))
 }
 

@@ -10,6 +10,7 @@ type metrics struct {
 	takeoverTime prometheus.Histogram
 	conflicts    prometheus.Counter
 	restored     prometheus.Counter
+	classic      *classicMetrics
 }
 
 // Descriptions of the metrics.
@@ -39,6 +40,7 @@ func newMetrics(r prometheus.Registerer, frames func() float64) *metrics {
 		takeoverTime: prometheus.NewHistogram(takeoverTimeOpts),
 		conflicts:    prometheus.NewCounter(conflictsOpts),
 		restored:     prometheus.NewCounter(restoredOpts),
+		classic:      newClassicMetrics(r),
 	}
 	r.MustRegister(m.announced, m.members, m.takeovers, m.takeoverTime, m.conflicts, m.restored, prometheus.NewCounterFunc(framesOpts, frames))
 	return m

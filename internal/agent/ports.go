@@ -32,7 +32,7 @@ func (a *agent) openPorts() {
 	seen := map[string]bool{}
 	for i := range a.links {
 		l := &a.links[i]
-		if l.Loopback || l.Slave || len(l.MAC) != 6 || inward.MatchString(l.Name) && !a.named[l.Name] {
+		if l.Loopback || l.Slave || len(l.MAC) != 6 || !a.scope.has(l.Name) {
 			continue
 		}
 		seen[l.Name] = true
@@ -68,6 +68,7 @@ func (a *agent) openOutlet(name string, index int) {
 	o := &outlet{port: p, index: index}
 	send := func(addr netip.Addr, form wire.Form) error {
 		a.frames.Add(1)
+		a.metrics.classic.gratuitous.WithLabelValues(addr.String()).Inc()
 		return p.Send(addr, form)
 	}
 	o.announcer = wire.NewAnnouncer(send, wire.Pace{Refresh: a.refresh,
@@ -163,7 +164,7 @@ func (a *agent) probe(addr netip.Addr) {
 		port *wire.Port
 	}
 	var ports []port
-	for _, place := range places(addr, a.directory.advertisement(addr).Interfaces, a.links) {
+	for _, place := range a.placesOf(addr) {
 		if o := a.outlets[place]; o != nil {
 			ports = append(ports, port{place, o.port})
 		}

@@ -19,13 +19,17 @@ import (
 	"fairlead.io/internal/lb"
 )
 
+func offerOf(name string) *offer {
+	return &offer{request: lb.Request{Service: types.NamespacedName{Namespace: "shop", Name: name}, UID: "u"}}
+}
+
 // While the API server is away, events wait, but not more and more.
 func TestEventsThatWaitAreBounded(t *testing.T) {
 	kube := fake.NewClientset()
 	r := &reporter{kube: kube, log: slog.New(slog.DiscardHandler), arrived: make(chan struct{}, 1)}
 	add := func(n int) {
 		for range n {
-			r.event(types.NamespacedName{Namespace: "shop", Name: "web"}, "u", lb.Announced.With(vip, "a", "eth0"))
+			r.event(offerOf("web"), lb.Native, lb.Announced.With(vip, "a", "eth0"))
 		}
 	}
 	kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -58,7 +62,7 @@ func TestRefusedEventIsDropped(t *testing.T) {
 		return true, e, nil
 	})
 	for _, name := range []string{"bad", "good"} {
-		r.event(types.NamespacedName{Namespace: "shop", Name: name}, "u", lb.Announced.With(vip, "a", "eth0"))
+		r.event(offerOf(name), lb.Native, lb.Announced.With(vip, "a", "eth0"))
 	}
 	if err := r.write(context.Background()); err != nil {
 		t.Fatal(err)

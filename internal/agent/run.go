@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -44,6 +48,13 @@ type Options struct {
 	GossipPort uint16
 	// ProxyHealthURL is asked whether the node forwards; empty means yes.
 	ProxyHealthURL string
+	// MetalLBNamespace is where objects of MetalLB's kinds count.
+	MetalLBNamespace string
+	// Excluded matches the names of interfaces on which nothing is announced unless
+	// a pool names them; nil is for those that lead to pods or nowhere.
+	Excluded *regexp.Regexp
+	// IgnoreExcludeLabel: nodes labelled to be left out of load balancing are not.
+	IgnoreExcludeLabel bool
 	// Refresh is how often addresses are announced again; 0 is never.
 	Refresh time.Duration
 	// Registry of the agent's metrics.
@@ -62,10 +73,14 @@ type agent struct {
 	log        *slog.Logger
 	gossipPort uint16
 	refresh    time.Duration
+	// classicNamespace is where objects of MetalLB's kinds count.
+	classicNamespace   string
+	ignoreExcludeLabel bool
 
 	beat     func(time.Time)
 	seat     *seat
 	cache    cache.Cache
+	classic  cache.Cache // of MetalLB's kinds; nil as long as these are not there
 	inbox    *inbox
 	group    *member.Group // nil without gossip
 	peers    *peers
@@ -74,6 +89,7 @@ type agent struct {
 	proxy    *proxyHealth
 	api      *apiHealth
 	reporter *reporter
+	status   *classicStatus // nil without MetalLB's kinds
 	metrics  *metrics
 
 	linksChanged <-chan struct{}
@@ -87,7 +103,8 @@ type agent struct {
 	// What is known.
 	directory *directory
 	links     []link.Link
-	named     map[string]bool // interfaces that some pool names
+	scope     scope      // which of them are used
+	labels    labels.Set // of this node
 	voters    []elect.Node
 	claims    map[netip.Addr][]member.Claim
 	// macs by node: of dead ones, too, which may come back before they are known
@@ -100,6 +117,7 @@ type agent struct {
 	started  bool // the caches are filled
 	synced   bool
 	leaving  time.Time
+	retired  bool // it has left, and no other agent follows on this node
 	// quietUntil: before that nothing is taken; settling is the same for single
 	// interfaces. postponed: something would have been.
 	quietUntil time.Time
@@ -120,10 +138,12 @@ type agent struct {
 	dirty, gone                        map[netip.Addr]bool
 	allDirty, linksDirty, membersDirty bool
 	claimsDirty, reportDirty           bool
+	presenceDirty                      bool // who announces Services of MetalLB's pools
 	tableDirty                         bool // what is in the kernel is not what is known
 	tableChanges                       map[netip.Addr]*nft.VIP
 	rising, falling, lowering          []netip.Addr
 	came                               map[netip.Addr]string // from which node
+	tellings                           []telling             // that are logged with the turn
 	watchDirty                         map[string]bool
 }
 
@@ -131,8 +151,9 @@ type agent struct {
 func Run(ctx context.Context, o Options) error {
 	a := &agent{
 		node: o.NodeName, config: o.Config, log: o.Log, gossipPort: o.GossipPort, refresh: o.Refresh, beat: o.Beat,
+		classicNamespace: o.MetalLBNamespace, ignoreExcludeLabel: o.IgnoreExcludeLabel,
 		inbox: newInbox(), poke: make(chan struct{}, 1), sightings: make(chan sighting), probes: make(chan probeResult),
-		directory: newDirectory(), named: map[string]bool{}, claims: map[netip.Addr][]member.Claim{},
+		directory: newDirectory(), scope: scope{excluded: cmp.Or(o.Excluded, inward), named: map[string]bool{}}, claims: map[netip.Addr][]member.Claim{},
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
 		leases: map[string]bool{}, outlets: map[string]*outlet{}, nobody: map[netip.Addr]string{},
 		dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, watchDirty: map[string]bool{}, tableChanges: map[netip.Addr]*nft.VIP{},
@@ -151,10 +172,18 @@ func Run(ctx context.Context, o Options) error {
 	if a.cache, err = newCache(o.REST, o.Log); err != nil {
 		return fmt.Errorf("reach the API server: %w", err)
 	}
-	if err := a.inbox.follow(ctx, a.cache); err != nil {
+	if err := a.inbox.follow(ctx, a.cache, always); err != nil {
+		if meta.IsNoMatchError(err) {
+			return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
+		}
 		return err
 	}
 	a.running.Go(func() { _ = a.cache.Start(background) })
+	if o.Config.Uses(lb.MetalLB) {
+		if err := a.followClassic(ctx, o); err != nil {
+			return ignoreEnd(ctx, err)
+		}
+	}
 	if !a.cache.WaitForCacheSync(ctx) {
 		return nil // told to end before anything was done
 	}
@@ -184,6 +213,9 @@ func Run(ctx context.Context, o Options) error {
 	o.Ready()
 	a.loop(ctx)
 	a.close()
+	if a.retired {
+		a.farewell()
+	}
 	return a.failure
 }
 
@@ -201,6 +233,7 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 	if a.table, err = nft.Open(a.log); err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}
+	a.metrics = newMetrics(o.Registry, a.framesSent)
 	if a.kernel, err = link.Watch(a.background); err != nil {
 		return fmt.Errorf("follow interfaces: %w", err)
 	}
@@ -218,8 +251,12 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 		return fmt.Errorf("make client: %w", err)
 	}
 	a.reporter = &reporter{node: a.node, uid: self.UID, kube: kube, client: reader, log: a.log, arrived: make(chan struct{}, 1)}
-	a.running.Go(func() { a.reporter.run(a.background) })
-	a.metrics = newMetrics(o.Registry, a.framesSent)
+	a.running.Go(func() { paced(a.background, a.log, "report", a.reporter.arrived, a.reporter.pass) })
+	if o.Config.Uses(lb.MetalLB) {
+		if err := a.startClassicStatus(o, reader); err != nil {
+			return fmt.Errorf("make client: %w", err)
+		}
+	}
 	a.proxy = &proxyHealth{url: o.ProxyHealthURL, changed: a.poke}
 	a.running.Go(func() { a.proxy.watch(a.background) })
 	if a.api, err = newAPIHealth(o.REST, a.poke); err != nil {
@@ -259,7 +296,7 @@ func (a *agent) inherit(ctx context.Context) {
 		}
 		h := a.held[own.Addr]
 		if h == nil {
-			h = &holding{up: true, epoch: 1, since: now}
+			h = &holding{up: true, epoch: 1, since: now, inherited: true}
 			a.held[own.Addr] = h
 		}
 		h.places = append(h.places, own.Interface)
@@ -297,7 +334,7 @@ func (a *agent) join(ctx context.Context, o Options, self *corev1.Node, key []by
 	}
 	for {
 		a.group, err = member.Start(member.Config{Name: a.node, Bind: netip.AddrPortFrom(addr, o.GossipPort), Key: key,
-			Meta: metaOf(a.links, a.named, true, false), Log: a.log})
+			Meta: metaOf(a.links, &a.scope, true, false), Log: a.log})
 		if err == nil {
 			break
 		}

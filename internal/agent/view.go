@@ -19,7 +19,7 @@ import (
 
 // inward are interfaces that lead to pods or nowhere, by the names that network
 // plugins and container engines give them. A pool that names one uses it all the
-// same.
+// same. Options.Excluded is in its place if it is given.
 var inward = regexp.MustCompile(`^(docker|cbr|dummy|virbr|lxcbr|veth|cali|tunl|flannel|kube-ipvs|cni|nodelocaldns|lxc|cilium|kube-bridge|vxlan)`)
 
 // usable says whether an address of family f can be on l: the link is up, leads
@@ -29,20 +29,34 @@ func usable(l *link.Link, f lb.Family) bool {
 	return l.Up && !l.Loopback && !l.Slave && (f == lb.IPv4 || l.Global[lb.IPv6])
 }
 
-// metaOf tells the other agents what they must know of this node. named are the
-// interfaces that some pool names.
-func metaOf(links []link.Link, named map[string]bool, eligible, leaving bool) member.Meta {
+// scope says which interfaces are used at all.
+type scope struct {
+	excluded *regexp.Regexp
+	named    map[string]bool // some pool names it, so that it is used all the same
+}
+
+func (s *scope) has(name string) bool { return s.named[name] || !s.excluded.MatchString(name) }
+
+// name notes interfaces that a pool names.
+func (s *scope) name(interfaces []string) {
+	for _, i := range interfaces {
+		s.named[i] = true
+	}
+}
+
+// metaOf tells the other agents what they must know of this node.
+func metaOf(links []link.Link, s *scope, eligible, leaving bool) member.Meta {
 	m := member.Meta{Eligible: eligible, Leaving: leaving}
 	for i := range links {
 		l := &links[i]
-		if inward.MatchString(l.Name) && !named[l.Name] {
+		if !s.has(l.Name) {
 			continue
 		}
 		if len(l.MAC) > 0 && !l.Loopback && !slices.ContainsFunc(m.MACs, func(x net.HardwareAddr) bool { return slices.Equal(x, l.MAC) }) {
 			m.MACs = append(m.MACs, l.MAC)
 		}
 		if usable(l, lb.IPv4) {
-			m.Links = append(m.Links, member.Link{Name: l.Name, V4: l.Global[lb.IPv4], V6: l.Global[lb.IPv6]})
+			m.Links = append(m.Links, member.Link{Name: l.Name, V4: l.Global[lb.IPv4] && !s.excluded.MatchString(l.Name), V6: l.Global[lb.IPv6]})
 		}
 	}
 	return m
@@ -59,10 +73,10 @@ func risen(before, now []link.Link) (out []string) {
 	return out
 }
 
-// places returns the interfaces of this node on which a is to be: those that the
-// advertisement names; without any, those whose own network has a; and if there
+// places returns the interfaces of this node on which a is to be: those that
+// advertisements name; without any, those whose own network has a; and if there
 // is none, all that lead outside.
-func places(a netip.Addr, named []string, links []link.Link) []string {
+func places(a netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) []string {
 	var near, far []string
 	f := lb.FamilyOf(a)
 	for i := range links {
@@ -76,11 +90,11 @@ func places(a netip.Addr, named []string, links []link.Link) []string {
 			}
 			continue
 		}
-		if inward.MatchString(l.Name) || !l.Global[f] {
+		if excluded.MatchString(l.Name) || !l.Global[f] {
 			continue
 		}
 		far = append(far, l.Name)
-		if slices.ContainsFunc(l.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		if has(l, a) {
 			near = append(near, l.Name)
 		}
 	}
@@ -89,6 +103,16 @@ func places(a netip.Addr, named []string, links []link.Link) []string {
 	}
 	slices.Sort(near)
 	return near
+}
+
+// has says whether l has an address of its own in a network with a.
+func has(l *link.Link, a netip.Addr) bool {
+	return slices.ContainsFunc(l.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// offSubnet says whether the node has no address of its own in a network with a.
+func offSubnet(a netip.Addr, links []link.Link) bool {
+	return !slices.ContainsFunc(links, func(l link.Link) bool { return l.Up && has(&l, a) })
 }
 
 // voter returns what the election must know of a node, as far as its Node object
@@ -122,14 +146,15 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
-// fill adds to n what its agent says. A link without an IPv4 address of its own
-// carries one only for a pool that names it.
-func fill(n *elect.Node, m member.Meta, named map[string]bool) {
+// fill adds to n what its agent says.
+func fill(n *elect.Node, m member.Meta) {
 	n.Alive, n.ProxyHealthy, n.Leaving = true, m.Eligible, m.Leaving
 	n.Interfaces = map[lb.Family]sets.Set[string]{lb.IPv4: sets.New[string](), lb.IPv6: sets.New[string]()}
+	n.Bare = sets.New[string]()
 	for _, l := range m.Links {
-		if l.V4 || named[l.Name] {
-			n.Interfaces[lb.IPv4].Insert(l.Name)
+		n.Interfaces[lb.IPv4].Insert(l.Name)
+		if !l.V4 {
+			n.Bare.Insert(l.Name)
 		}
 		if l.V6 {
 			n.Interfaces[lb.IPv6].Insert(l.Name)

@@ -59,11 +59,11 @@ func TestPlaces(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			same(t, "places", places(netip.MustParseAddr(test.address), test.named, links), test.want)
+			same(t, "places", places(netip.MustParseAddr(test.address), test.named, links, inward), test.want)
 		})
 	}
-	m := metaOf(links, map[string]bool{"cni0": true}, true, false)
-	same(t, "links that others may count on", m.Links, "[{eth0 true true} {eth1 true false} {cni0 true false} {bare false false}]")
+	m := metaOf(links, &scope{excluded: inward, named: map[string]bool{"cni0": true}}, true, false)
+	same(t, "links that others may count on", m.Links, "[{eth0 true true} {eth1 true false} {cni0 false false} {bare false false}]")
 }
 
 func familyIndex(p netip.Prefix) int {
@@ -73,13 +73,14 @@ func familyIndex(p netip.Prefix) int {
 	return 1
 }
 
-// A link without an IPv4 address counts only for pools that name it: no other
-// would put an address there.
+// A link without an IPv4 address of its own is bare: only pools that name it would
+// put an address there.
 func TestFillCountsOnlyLinksThatWouldBeUsed(t *testing.T) {
 	m := member.Meta{Links: []member.Link{{Name: "eth0", V6: true}, {Name: "bare"}}}
 	var n elect.Node
-	fill(&n, m, map[string]bool{"bare": true})
-	same(t, "interfaces", n.Interfaces, "map[IPv4:map[bare:{}] IPv6:map[eth0:{}]]")
+	fill(&n, m)
+	same(t, "interfaces", n.Interfaces, "map[IPv4:map[bare:{} eth0:{}] IPv6:map[eth0:{}]]")
+	same(t, "bare", n.Bare, "map[bare:{} eth0:{}]")
 }
 
 func TestVoter(t *testing.T) {

@@ -1,8 +1,12 @@
-// Package compat reads Services in all dialects that their class may use.
+// Package compat reads Services in all dialects that their class may use, and
+// settles what they say together.
 package compat
 
 import (
+	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,7 +24,60 @@ func Request(s *corev1.Service, namespaceLabels map[string]string, dialects []lb
 		r.Voice = dialects[0]
 	}
 	if slices.Contains(dialects, lb.MetalLB) {
-		metallb.Amend(&r, s)
+		amend(&r, s)
 	}
 	return r
+}
+
+// amend adds to r what the annotations of MetalLB ask for. Both dialects may ask
+// for the same thing, but not for different ones: nobody could tell which is meant.
+func amend(r *lb.Request, s *corev1.Service) {
+	asks := metallb.Read(s, r.Families)
+	if asks.Annotated {
+		r.Voice = lb.MetalLB
+	}
+	if asks.From != "" && !slices.Contains(r.From, asks.From) {
+		r.From = append(r.From, asks.From)
+	}
+	var wrong []string
+	settle := func(ours *string, annotation string, theirs metallb.Wish) {
+		switch {
+		case theirs.Value == "":
+		case *ours == "":
+			*ours = theirs.Value
+		case *ours != theirs.Value:
+			wrong = append(wrong, contradiction(annotation, *ours, theirs))
+		}
+	}
+	settle(&r.Pool, native.AnnotationPool, asks.Pool)
+	settle(&r.ShareKey, native.AnnotationShare, asks.ShareKey)
+	switch list := s.Annotations[native.AnnotationAddresses]; {
+	case len(asks.Addresses) == 0:
+	case list == "":
+		r.Addresses = asks.Addresses
+	case asks.Invalid == nil && r.Invalid == nil && !sameSet(r.Addresses, asks.Addresses):
+		wrong = append(wrong, contradiction(native.AnnotationAddresses, list, asks.List))
+	}
+	if len(wrong) > 0 {
+		invalid(r, lb.InvalidRequest.With(strings.Join(wrong, "; ")))
+	}
+	if asks.Invalid != nil {
+		invalid(r, *asks.Invalid)
+	}
+}
+
+func contradiction(annotation, ours string, theirs metallb.Wish) string {
+	return fmt.Sprintf("Annotation %s asks for %q and annotation %s for %q; remove one of them", annotation, ours, theirs.Annotation, theirs.Value)
+}
+
+func sameSet(a, b []netip.Addr) bool {
+	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Addr.Compare), slices.SortedFunc(slices.Values(b), netip.Addr.Compare))
+}
+
+// invalid adds reason to what is wrong with the Service.
+func invalid(r *lb.Request, reason lb.Reason) {
+	if r.Invalid != nil {
+		reason = r.Invalid.And(reason)
+	}
+	r.Invalid = &reason
 }

@@ -57,8 +57,11 @@ type Class struct {
 	// the annotations k8s.cloudscale.ch/… of Services say.
 	Backend Backend `json:"backend,omitempty"`
 
-	// Pools are the dialects whose pools the class may use, if its backend is
-	// "announce". "native": the kind Pool.
+	// Pools are the dialects whose pools the class may use, if its
+	// backend is "announce". "native": the kind
+	// Pool; "metallb": MetalLB's kinds IPAddressPool and L2Advertisement, as far
+	// as they are installed. The first is also the one in whose words a Service
+	// that has nothing is told why.
 	Pools []lb.Dialect `json:"pools,omitempty"`
 }
 
@@ -85,7 +88,7 @@ const (
 var (
 	backends = []Backend{Announce, Cloudscale}
 	clouds   = []Cloud{NoCloud, CloudscaleNodes}
-	dialects = []lb.Dialect{lb.Native}
+	dialects = []lb.Dialect{lb.Native, lb.MetalLB}
 )
 
 // DefaultClass is the class served besides "" where no file says otherwise.
@@ -200,6 +203,20 @@ func (c *Configuration) Class(name string) *Class {
 		}
 	}
 	return nil
+}
+
+// OnlyClass returns c with one class in place of all others, as MetalLB's flag
+// --lb-class asks for: that of the name, "" being Services without a class,
+// announced from pools of MetalLB's kinds and our own.
+func (c *Configuration) OnlyClass(name string) *Configuration {
+	out := *c
+	out.Classes = []Class{{Name: name, Backend: Announce, Pools: []lb.Dialect{lb.MetalLB, lb.Native}}}
+	return &out
+}
+
+// Uses says whether any class may use pools of the dialect.
+func (c *Configuration) Uses(d lb.Dialect) bool {
+	return slices.ContainsFunc(c.Classes, func(class Class) bool { return slices.Contains(class.Pools, d) })
 }
 
 func join[T ~string](all []T) string {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,17 +12,20 @@ import (
 
 func TestParse(t *testing.T) {
 	const head = "apiVersion: fairlead.io/v1alpha1\nkind: Configuration\n"
+	all := []lb.Dialect{lb.Native, lb.MetalLB}
 	tests := []struct {
 		name, file string
 		want       []Class
 		wantErr    []string
 	}{
 		{name: "empty: the defaults", file: head,
-			want: []Class{{Name: "", Backend: Announce, Pools: []lb.Dialect{lb.Native}}, {Name: DefaultClass, Backend: Announce, Pools: []lb.Dialect{lb.Native}}}},
+			want: []Class{{Name: "", Backend: Announce, Pools: all}, {Name: DefaultClass, Backend: Announce, Pools: all}}},
 		{name: "one class, completed", file: head + "clusterName: prod\nclasses: [{name: example.com/lan}]\nnodes: {cloud: none}\n",
-			want: []Class{{Name: "example.com/lan", Backend: Announce, Pools: []lb.Dialect{lb.Native}}}},
+			want: []Class{{Name: "example.com/lan", Backend: Announce, Pools: all}}},
 		{name: "a whole class", file: head + "classes: [{name: \"\", backend: announce, pools: [native]}]\n",
 			want: []Class{{Name: "", Backend: Announce, Pools: []lb.Dialect{lb.Native}}}},
+		{name: "pools of MetalLB's kinds first", file: head + "classes: [{name: metallb, pools: [metallb, native]}]\n",
+			want: []Class{{Name: "metallb", Backend: Announce, Pools: []lb.Dialect{lb.MetalLB, lb.Native}}}},
 		{name: "not a configuration", file: "kind: ConfigMap\n", wantErr: []string{`must be "fairlead.io/v1alpha1" and "Configuration"`}},
 		{name: "everything wrong is told", file: head + "classes: [{name: a, backend: cloud}, {name: a, pools: [mine]}]\nnodes: {cloud: moon}\n",
 			wantErr: []string{`backend "cloud" is not known`, `class "a" is listed twice`, `pools "mine" are not known`, `nodes.cloud "moon" is not known; there is "none", "cloudscale"`}},
@@ -97,6 +101,31 @@ func TestBackends(t *testing.T) {
 func TestUnlistedClassIsNotServed(t *testing.T) {
 	if c := Default().Class("example.com/other"); c != nil {
 		t.Errorf("class is served by %v", c)
+	}
+}
+
+func TestOnlyClass(t *testing.T) {
+	before := Default()
+	before.ClusterName = "prod"
+	for _, name := range []string{"metallb", ""} {
+		c := before.OnlyClass(name)
+		if c.ClusterName != "prod" || len(c.Classes) != 1 || len(before.Classes) != 2 {
+			t.Errorf("%q: got %+v, and %+v is left", name, c, before)
+		}
+		class := c.Class(name)
+		if class == nil || class.Backend != Announce || !slices.Equal(class.Pools, []lb.Dialect{lb.MetalLB, lb.Native}) {
+			t.Errorf("%q: got %+v", name, class)
+		}
+		if c.Class(DefaultClass) != nil {
+			t.Errorf("%q: the classes of before are served, too", name)
+		}
+	}
+}
+
+func TestUses(t *testing.T) {
+	c := &Configuration{Classes: []Class{{Pools: []lb.Dialect{lb.Native}}}}
+	if !c.Uses(lb.Native) || c.Uses(lb.MetalLB) || !c.OnlyClass("x").Uses(lb.MetalLB) {
+		t.Errorf("%+v", c)
 	}
 }
 

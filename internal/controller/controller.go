@@ -37,6 +37,8 @@ type Options struct {
 	// LeaderNamespace is where the Lease for leader election is; empty means that
 	// this controller is alone.
 	LeaderNamespace string
+	// MetalLBNamespace is where objects of MetalLB's kinds count.
+	MetalLBNamespace string
 	// LeaderLease is the Lease's name; empty means our own.
 	LeaderLease string
 
@@ -69,16 +71,23 @@ func Run(ctx context.Context, o Options) error {
 	// sides more time than it saves. Its own controllers do without as well.
 	o.REST = rest.CopyConfig(o.REST)
 	o.REST.DisableCompression = true
-	mgr, err := newManager(o)
+	wakes := &waker{}
+	l := newLedger(wakes.wake)
+	f, err := newForeign(o, l)
 	if err != nil {
 		return err
+	}
+	mgr, err := newManager(o, f)
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		f.cache = mgr.GetCache()
 	}
 	writer, err := newWriter(o.REST)
 	if err != nil {
 		return err
 	}
-	wakes := &waker{}
-	l := newLedger(wakes.wake)
 	waited := prometheus.NewHistogram(timeToAddressOpts)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{l}, waited)
@@ -86,21 +95,24 @@ func Run(ctx context.Context, o Options) error {
 	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log, waited: waited}
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
 	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
-	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log}
-	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, events: svc.events, log: o.Log}
+	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, foreign: f, ledger: l, log: o.Log}
+	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, log: o.Log}
+	if f != nil {
+		status.metallb = newMetalLBStatus(f, status)
+	}
 
 	for _, step := range []func() error{
-		func() error { return fillCaches(ctx, mgr.GetCache()) },
+		func() error { return fillCaches(ctx, mgr.GetCache(), f) },
 		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
-		func() error { return watchPools(mgr, l) },
+		func() error { return watchPools(mgr, l, f) },
 		func() error { return watchNodes(mgr, l) },
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
 		func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) },
 		func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
-		func() error { return serveHealth(mgr, o) },
+		func() error { return serveHealth(mgr, o, f) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
 	} {
-		if err := step(); err != nil {
+		if err := step(); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
@@ -112,7 +124,7 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
-func newManager(o Options) (manager.Manager, error) {
+func newManager(o Options, f *foreign) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -122,7 +134,7 @@ func newManager(o Options) (manager.Manager, error) {
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
 		Cache:                         cacheOptions(),
-		NewCache:                      newCache(o.Log),
+		NewCache:                      newCache(o.Log, f),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
 		LeaderElectionID:              cmp.Or(o.LeaderLease, LeaderLease),

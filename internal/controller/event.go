@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -17,6 +18,8 @@ import (
 const (
 	// component is the source of our events and the field manager of our writes.
 	component = "fairlead"
+	// metallbComponent is the source of those that are told in MetalLB's words.
+	metallbComponent = "metallb-controller"
 
 	// eventsWait is how long events are held back while addresses are being
 	// written; a cluster that is never idle gets its events all the same.
@@ -48,22 +51,36 @@ type events struct {
 // waitingEvent is an event to be: there may be thousands, and an Event is large.
 type waitingEvent struct {
 	about  corev1.ObjectReference
+	voice  lb.Dialect
 	reason lb.Reason
 	since  time.Time
+	// once: no second event if one says so already, also after a restart.
+	once bool
 }
 
 func newEvents(client kubernetes.Interface, log *slog.Logger, busy func() bool) *events {
 	return &events{client: client, log: log, busy: busy, arrived: make(chan struct{}, 1)}
 }
 
-// add queues an event that tells r about an object; it never blocks.
-func (e *events) add(about corev1.ObjectReference, r lb.Reason) {
+// add queues an event that tells r about an object, in the words of a dialect;
+// it never blocks.
+func (e *events) add(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason) {
+	e.queue(waitingEvent{about: about, voice: voice, reason: r})
+}
+
+// addOnce queues an event in MetalLB's words unless the object has it already.
+func (e *events) addOnce(about corev1.ObjectReference, r lb.Reason) {
+	e.queue(waitingEvent{about: about, voice: lb.MetalLB, reason: r, once: true})
+}
+
+func (e *events) queue(w waitingEvent) {
 	e.mu.Lock()
 	if len(e.waiting) == eventsKept {
 		e.waiting = e.waiting[1:]
 	}
 	e.newest = time.Now()
-	e.waiting = append(e.waiting, waitingEvent{about, r, e.newest})
+	w.since = e.newest
+	e.waiting = append(e.waiting, w)
 	e.mu.Unlock()
 	select {
 	case e.arrived <- struct{}{}:
@@ -87,7 +104,7 @@ func (e *events) Start(ctx context.Context) error {
 			return nil
 		}
 		event := w.event()
-		if _, err := e.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: component}); err != nil && ctx.Err() == nil {
+		if _, err := e.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: component}); err != nil && ctx.Err() == nil && !(w.once && apierrors.IsAlreadyExists(err)) {
 			e.log.Warn("event not written", "object", w.about.Namespace+"/"+w.about.Name, "reason", w.reason.Code, "error", err)
 		}
 	}
@@ -116,14 +133,25 @@ func (w waitingEvent) event() *corev1.Event {
 	if namespace == "" { // where kubectl describe looks for events of cluster-wide objects
 		namespace = metav1.NamespaceDefault
 	}
+	name := fmt.Sprintf("%s.%x", w.about.Name, w.since.UnixNano())
+	if w.once {
+		name = fmt.Sprintf("%s.%s", w.about.Name, w.about.UID)
+	}
+	reason, source := string(w.reason.Code), component
+	if w.voice == lb.MetalLB {
+		source = metallbComponent
+		if theirs := lb.Reasons[w.reason.Code].MetalLB; theirs != "" {
+			reason = theirs
+		}
+	}
 	return &corev1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", w.about.Name, w.since.UnixNano())},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: name},
 		InvolvedObject:      w.about,
-		Reason:              string(w.reason.Code),
+		Reason:              reason,
 		Message:             w.reason.Text,
 		Type:                kind,
-		Source:              corev1.EventSource{Component: component},
-		ReportingController: component,
+		Source:              corev1.EventSource{Component: source},
+		ReportingController: source,
 		FirstTimestamp:      metav1.NewTime(w.since),
 		LastTimestamp:       metav1.NewTime(w.since),
 		Count:               1,

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
@@ -31,11 +32,12 @@ const (
 // itself; the controller waits for it, and so starts no worker before everything
 // that is held is known. It runs anew in every new leader.
 type importer struct {
-	cache  cache.Cache
-	client kubernetes.Interface
-	config *config.Configuration
-	ledger *ledger
-	log    *slog.Logger
+	cache   cache.Cache
+	client  kubernetes.Interface
+	config  *config.Configuration
+	foreign *foreign
+	ledger  *ledger
+	log     *slog.Logger
 }
 
 // Start has nothing to deliver.
@@ -82,7 +84,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		// reconciles of pools and nodes have told it meanwhile.
 		var pools []lb.Pool
 		var nodes map[netip.Addr]string
-		if pools, err = readPools(ctx, i.cache); err != nil {
+		if pools, err = readPools(ctx, i.cache, i.foreign); err != nil {
 			return nil
 		}
 		if nodes, err = readNodes(ctx, i.cache); err != nil {
@@ -114,14 +116,14 @@ func (h held) request(namespaces map[string]map[string]string) lb.Request {
 	if !known || h.service.DeletionTimestamp != nil {
 		return unchanged(h.service, h.class)
 	}
-	return native.Request(h.service, labels, h.class.Pools)
+	return compat.Request(h.service, labels, h.class.Pools)
 }
 
 // unchanged is the request of a Service that is being deleted, or whose namespace
 // is not known yet: it keeps exactly what it has until then, gets nothing new,
 // waits for nothing, and does not move.
 func unchanged(s *corev1.Service, class *config.Class) lb.Request {
-	r := native.Request(s, nil, class.Pools)
+	r := compat.Request(s, nil, class.Pools)
 	r.Invalid = &lb.Reason{Code: lb.Ready}
 	if c := readyCondition(s); c != nil {
 		r.Invalid = &lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}

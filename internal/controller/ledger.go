@@ -46,6 +46,11 @@ func (l *ledger) do(f func(*ipam.Allocator) []types.NamespacedName) {
 	for _, c := range l.alloc.Contests() {
 		l.contested(c)
 	}
+	l.touch()
+}
+
+// touch has the statuses of pools looked after; it never blocks.
+func (l *ledger) touch() {
 	select {
 	case l.touched <- struct{}{}:
 	default: // somebody will look anyway
@@ -60,13 +65,13 @@ func (l *ledger) settle(r lb.Request, published []netip.Addr) (v lb.Verdict) {
 	return v
 }
 
-// forget says whether the Service was known.
-func (l *ledger) forget(service types.NamespacedName) (known bool) {
+// forget returns what the Service had, and whether it was known.
+func (l *ledger) forget(service types.NamespacedName) (had lb.Verdict, known bool) {
 	l.do(func(a *ipam.Allocator) []types.NamespacedName {
-		_, known = a.Verdict(service)
+		had, known = a.Verdict(service)
 		return a.Forget(service)
 	})
-	return known
+	return had, known
 }
 
 func (l *ledger) setPools(pools []lb.Pool) {

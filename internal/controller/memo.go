@@ -19,6 +19,8 @@ type memo struct {
 	uid  types.UID
 	seen time.Time // when the Service was seen first
 	told lb.Reason // what the last event said
+	// warned of annotations that are deprecated
+	warned bool
 
 	settled bool // what its status said at first sight was taken into account
 
@@ -26,7 +28,9 @@ type memo struct {
 	// the object from the cache knows nothing of that write.
 	written   string
 	published []netip.Addr // by that write
-	foreign   foreignWrites
+	// asked is what the Service asked for when it got what it publishes.
+	asked   wish
+	foreign foreignWrites
 }
 
 // memos has one memo per Service.

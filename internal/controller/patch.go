@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
 )
@@ -27,8 +28,8 @@ func statusPatch(s *corev1.Service, v lb.Verdict, now time.Time) []byte {
 	if !publishes(s, v) {
 		status["loadBalancer"] = map[string]any{"ingress": ingress(v)}
 	}
-	if from := allocatedFrom(v); s.Annotations[native.AnnotationAllocatedFrom] != from {
-		metadata["annotations"] = map[string]any{native.AnnotationAllocatedFrom: nullIfEmpty(from)}
+	if notes := annotations(s, v); len(notes) > 0 {
+		metadata["annotations"] = notes
 	}
 	if !saysReason(s, v.Reason) {
 		status["conditions"] = []metav1.Condition{condition(s, v.Reason, now)}
@@ -42,8 +43,8 @@ func statusPatch(s *corev1.Service, v lb.Verdict, now time.Time) []byte {
 func releasePatch(s *corev1.Service) []byte {
 	metadata := map[string]any{}
 	status := map[string]any{}
-	if _, ok := s.Annotations[native.AnnotationAllocatedFrom]; ok {
-		metadata["annotations"] = map[string]any{native.AnnotationAllocatedFrom: nil}
+	if notes := annotations(s, lb.Verdict{}); len(notes) > 0 {
+		metadata["annotations"] = notes
 	}
 	if readyCondition(s) != nil {
 		status["conditions"] = []any{map[string]any{"$patch": "delete", "type": ConditionReady}}
@@ -103,19 +104,35 @@ func attested(s *corev1.Service) bool {
 	return !slices.ContainsFunc(native.Published(s), func(a netip.Addr) bool { return !slices.Contains(words, a.String()) })
 }
 
-func allocatedFrom(v lb.Verdict) string {
-	names := make([]string, 0, len(v.Pools))
+// annotations are the changes that make those of s name the pools of v: ours all
+// of them, MetalLB's those of its kind. A value of nil removes one.
+func annotations(s *corev1.Service, v lb.Verdict) map[string]any {
+	var all, classic []string
 	for _, p := range v.Pools {
-		names = append(names, p.String())
+		all = append(all, p.String())
+		if p.Dialect == lb.MetalLB {
+			classic = append(classic, p.Name)
+		}
 	}
-	return strings.Join(names, ",")
-}
-
-func nullIfEmpty(s string) any {
-	if s == "" {
-		return nil
+	var changes map[string]any
+	for _, note := range [...]struct {
+		key   string
+		names []string
+	}{{native.AnnotationAllocatedFrom, all}, {metallb.AnnotationAllocatedFrom, classic}} {
+		has, ok := s.Annotations[note.key]
+		want := strings.Join(note.names, ",")
+		if has == want && ok == (want != "") {
+			continue
+		}
+		if changes == nil {
+			changes = map[string]any{}
+		}
+		changes[note.key] = nil
+		if want != "" {
+			changes[note.key] = want
+		}
 	}
-	return s
+	return changes
 }
 
 func readyCondition(s *corev1.Service) *metav1.Condition {

@@ -26,8 +26,8 @@ import (
 // poolStatusPause is the least time between two rounds of writing pools' status.
 const poolStatusPause = time.Second
 
-// poolConditionReady is the type of the condition on pools.
-const poolConditionReady = "Ready"
+// conditionReady is the type of the condition on pools and advertisements.
+const conditionReady = "Ready"
 
 // poolStatus writes each pool's numbers and reason into its status, some time
 // after they changed, and never in the way of a Service.
@@ -35,14 +35,14 @@ type poolStatus struct {
 	cache  client.Reader
 	client client.Client
 	ledger *ledger
-	events *events
+	told   *told
 	log    *slog.Logger
-	told   map[types.UID]lb.Reason
+	// metallb looks after MetalLB's kinds; nil if no class uses them.
+	metallb *metallbStatus
 }
 
 // Start writes until ctx ends.
 func (p *poolStatus) Start(ctx context.Context) error {
-	p.told = map[types.UID]lb.Reason{}
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
@@ -57,10 +57,7 @@ func (p *poolStatus) Start(ctx context.Context) error {
 		case <-p.ledger.touched:
 		}
 		if !p.writeAll(ctx) {
-			select {
-			case p.ledger.touched <- struct{}{}: // again after the pause
-			default:
-			}
+			p.ledger.touch() // again after the pause
 		}
 		pause.Reset(poolStatusPause)
 	}
@@ -69,7 +66,10 @@ func (p *poolStatus) Start(ctx context.Context) error {
 // writeAll says whether every pool's status is now as it should be.
 func (p *poolStatus) writeAll(ctx context.Context) bool {
 	done := true
-	for _, u := range p.ledger.usage() {
+	p.told.begin()
+	defer p.told.end()
+	usage := p.ledger.usage()
+	for _, u := range usage {
 		if u.Key.Dialect != lb.Native {
 			continue
 		}
@@ -77,6 +77,9 @@ func (p *poolStatus) writeAll(ctx context.Context) bool {
 			p.log.Warn("pool status not written", "pool", u.Key.Name, "error", err)
 			done = false
 		}
+	}
+	if p.metallb != nil {
+		done = p.metallb.writeAll(ctx, usage) && done
 	}
 	return done
 }
@@ -96,15 +99,13 @@ func (p *poolStatus) write(ctx context.Context, u ipam.PoolUsage) error {
 		if err != nil {
 			return err
 		}
-		err = p.client.Status().Patch(ctx, &pool, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(component))
+		answer := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: pool.Name}} // pool is the cache's
+		err = p.client.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(component))
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
-	if told, known := p.told[pool.UID]; told != u.Reason && (known || u.Reason.Warning()) {
-		p.events.add(corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Pool", Name: pool.Name, UID: pool.UID}, u.Reason)
-	}
-	p.told[pool.UID] = u.Reason
+	p.told.tell(corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Pool", Name: pool.Name, UID: pool.UID}, lb.Native, pool.Status.Conditions, u.Reason)
 	return nil
 }
 
@@ -130,12 +131,18 @@ func statusOf(u ipam.PoolUsage, conditions []metav1.Condition, now time.Time) v1
 		total, used, free = []string{"0"}, []string{"0"}, []string{"0"}
 	}
 	s.Total, s.Used, s.Free = strings.Join(total, " + "), strings.Join(used, " + "), strings.Join(free, " + ")
-	s.Conditions = slices.Clone(conditions)
-	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: poolConditionReady, Status: conditionStatus(u.Reason), Reason: string(u.Reason.Code), Message: u.Reason.Text,
+	s.Conditions = withReady(conditions, u.Reason, now)
+	return s
+}
+
+// withReady returns conditions with one that says r.
+func withReady(conditions []metav1.Condition, r lb.Reason, now time.Time) []metav1.Condition {
+	out := slices.Clone(conditions)
+	meta.SetStatusCondition(&out, metav1.Condition{
+		Type: conditionReady, Status: conditionStatus(r), Reason: string(r.Code), Message: r.Text,
 		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	})
-	return s
+	return out
 }
 
 // short writes n so that people can read it: 254, 65536, 2^40, ~2^64.

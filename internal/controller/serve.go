@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
@@ -14,8 +15,8 @@ import (
 
 // serveHealth answers /readyz once the process knows the cluster; a replica that
 // does not lead is ready, too.
-func serveHealth(mgr manager.Manager, o Options) error {
-	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache()) }, o.Log)
+func serveHealth(mgr manager.Manager, o Options, f *foreign) error {
+	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), f) }, o.Log)
 	if err != nil {
 		return err
 	}
@@ -23,14 +24,14 @@ func serveHealth(mgr manager.Manager, o Options) error {
 }
 
 // synced says whether all kinds have been listed.
-func synced(ctx context.Context, c cache.Cache) bool {
+func synced(ctx context.Context, c cache.Cache, f *foreign) bool {
 	for _, kind := range watched() {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(f.informers(), func(i cache.Informer) bool { return !i.HasSynced() })
 }
 
 // serveMetrics answers /metrics with our metrics, controller-runtime's and those

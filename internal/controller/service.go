@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
@@ -80,8 +81,8 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		published = nil // an edit by hand; what we know is better
 	}
 	m.settled = true
-	v := c.ledger.settle(native.Request(&s, labels, class.Pools), published)
-	return c.publish(ctx, &s, m, v)
+	r := compat.Request(&s, labels, class.Pools)
+	return c.publish(ctx, &s, m, &r, c.ledger.settle(r, published))
 }
 
 // servedBy returns the class that gives s addresses from pools, or nil if s is not
@@ -100,13 +101,13 @@ func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 	return nil
 }
 
-// publish makes s say v: its addresses, their pools and the reason, in one
-// write; then tells the reason in an event if it is a new one.
-func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, v lb.Verdict) (reconcile.Result, error) {
+// publish makes s say v, the answer to r: its addresses, their pools and the
+// reason, in one write; then tells the reason in an event if it is a new one.
+func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict) (reconcile.Result, error) {
 	now := time.Now()
 	wait, again := c.minded(s, m, &v, now)
 	if wait {
-		c.tell(s, m, v.Reason)
+		c.tell(s, m, r, v)
 		return again, nil
 	}
 	if patch := statusPatch(s, v, now); patch != nil {
@@ -118,13 +119,14 @@ func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, v lb
 		case written == nil:
 			return reconcile.Result{RequeueAfter: conflictRetry}, nil
 		}
+		c.tellReleased(s, m, r, v)
 		m.written, m.published = written.ResourceVersion, v.Addresses
 		if len(v.Addresses) > 0 && !hadAddress {
 			c.waited.Observe(m.age(s, now).Seconds())
 		}
 		c.log.Info("service written", "service", s.Namespace+"/"+s.Name, "addresses", addressList(v.Addresses), "reason", v.Reason.Code)
 	}
-	c.tell(s, m, v.Reason)
+	c.tell(s, m, r, v)
 	return again, nil
 }
 
@@ -168,23 +170,15 @@ func (c *services) write(ctx context.Context, s *corev1.Service, patch []byte) (
 	return written, nil
 }
 
-// tell emits an event if r is not what the last one said. It runs after r was
-// seen or written on the object, so that it is told also if the answer to the
-// write was lost.
-func (c *services) tell(s *corev1.Service, m *memo, r lb.Reason) {
-	if m.told == r {
-		return
-	}
-	m.told = r
-	c.events.add(serviceReference(s), r)
-}
-
 // release gives back what a Service holds that is no longer ours, and takes our
 // words off it. A Service that never was ours is not touched.
 func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Result, error) {
 	key := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
-	known := c.ledger.forget(key)
+	had, known := c.ledger.forget(key)
 	c.memos.forget(key)
+	if len(had.Addresses) > 0 && s.DeletionTimestamp == nil {
+		c.events.add(serviceReference(s), voice(&lb.Request{}, had), lb.AddressReleased.With(lb.ListAddrs(had.Addresses), noLongerOurs(s)))
+	}
 	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
@@ -222,7 +216,7 @@ func (c *services) tellContest(ctx context.Context, contest ipam.Contest) {
 	} {
 		var s corev1.Service
 		if err := c.cache.Get(ctx, service, &s); err == nil { // else it is gone
-			c.events.add(serviceReference(&s), reason)
+			c.events.add(serviceReference(&s), lb.Native, reason)
 		}
 	}
 	c.log.Warn("address had two holders", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -25,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	metallbapi "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
@@ -40,7 +43,7 @@ const (
 
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme, metallbapi.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -48,7 +51,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// watched are the kinds the controller reads.
+// watched are the kinds the controller reads, besides foreign ones.
 func watched() []client.Object {
 	return []client.Object{&corev1.Service{}, &corev1.Namespace{}, &corev1.Node{}, &v1alpha1.Pool{}}
 }
@@ -56,22 +59,28 @@ func watched() []client.Object {
 // cacheOptions keep of each object only what is read. Objects from the cache are
 // not copied: nobody may change them.
 func cacheOptions() cache.Options {
-	o := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultUnsafeDisableDeepCopy: ptr.To(true), ByObject: map[client.Object]cache.ByObject{}}
-	o.ByObject[&corev1.Service{}] = cache.ByObject{Transform: slim}
-	o.ByObject[&corev1.Node{}] = cache.ByObject{Transform: slim}
-	return o
+	return cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
 }
 
-// slim drops what nobody reads of Nodes and of Services that are not ours.
+// slim drops what nobody reads: of Nodes, of Services and ConfigurationStates that
+// are not ours, and of objects of kinds of which only the names are told.
 func slim(in any) (any, error) {
+	if o, ok := in.(client.Object); ok {
+		o.SetManagedFields(nil)
+	}
 	switch o := in.(type) {
+	case *unstructured.Unstructured:
+		maps.DeleteFunc(o.Object, func(field string, _ any) bool { return field == "spec" || field == "status" })
+	case *metallbapi.ConfigurationState:
+		if o.Name != stateName {
+			o.Labels, o.Status = nil, metallbapi.ConfigurationStateStatus{}
+		}
 	case *corev1.Service:
-		o.ManagedFields = nil
 		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) {
 			o.Annotations, o.Labels, o.Spec, o.Status = nil, nil, corev1.ServiceSpec{Type: o.Spec.Type}, corev1.ServiceStatus{}
 		}
 	case *corev1.Node:
-		o.ManagedFields, o.Annotations, o.Labels = nil, nil, nil
+		o.Annotations, o.Labels = nil, nil
 		o.Spec, o.Status = corev1.NodeSpec{}, corev1.NodeStatus{Addresses: o.Status.Addresses}
 	}
 	return in, nil
@@ -79,7 +88,7 @@ func slim(in any) (any, error) {
 
 // fillCaches starts all informers with the process, also in a replica that does
 // not lead: taking over needs no listing then.
-func fillCaches(ctx context.Context, c cache.Cache) error {
+func fillCaches(ctx context.Context, c cache.Cache, f *foreign) error {
 	for _, kind := range watched() {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
@@ -88,20 +97,24 @@ func fillCaches(ctx context.Context, c cache.Cache) error {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
-	return nil
+	return f.look(ctx)
 }
 
 // promptCache tells at once when it is filled; the one in it looks every 100 ms.
-type promptCache struct{ cache.Cache }
+type promptCache struct {
+	cache.Cache
+	foreign *foreign
+}
 
-func newCache(log *slog.Logger) cache.NewCacheFunc {
+func newCache(log *slog.Logger, f *foreign) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
 		inner, err := patient.NewCache(log)(c, o)
-		return promptCache{inner}, err
+		return promptCache{inner, f}, err
 	}
 }
 
-// WaitForCacheSync says whether all kinds have been listed before ctx ended.
+// WaitForCacheSync says whether all kinds have been listed before ctx ended:
+// those of foreign, too, as far as they are there.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	var filled []toolscache.DoneChecker
 	for _, kind := range watched() {
@@ -109,6 +122,9 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 		if err != nil {
 			return false
 		}
+		filled = append(filled, informer.HasSyncedChecker())
+	}
+	for _, informer := range c.foreign.informers() {
 		filled = append(filled, informer.HasSyncedChecker())
 	}
 	return toolscache.WaitFor(ctx, "", filled...)
@@ -132,10 +148,18 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 	return nil
 }
 
-func watchPools(mgr manager.Manager, l *ledger) error {
-	c, err := newController(mgr, "pool", &pools{cache: mgr.GetCache(), ledger: l}, 1)
+func watchPools(mgr manager.Manager, l *ledger, f *foreign) error {
+	c, err := newController(mgr, "pool", &pools{cache: mgr.GetCache(), ledger: l, foreign: f}, 1)
 	if err != nil {
 		return err
+	}
+	if f != nil {
+		if err := mgr.Add(f); err != nil {
+			return err
+		}
+		if err := c.Watch(source.Func(f.source)); err != nil {
+			return err
+		}
 	}
 	return c.Watch(changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
 }

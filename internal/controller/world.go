@@ -19,12 +19,13 @@ import (
 
 // pools tells the ledger about all pools whenever one of them changes.
 type pools struct {
-	cache  client.Reader
-	ledger *ledger
+	cache   client.Reader
+	ledger  *ledger
+	foreign *foreign // nil if no class uses pools of other dialects
 }
 
 func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	all, err := readPools(ctx, c.cache)
+	all, err := readPools(ctx, c.cache, c.foreign)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -32,7 +33,7 @@ func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-func readPools(ctx context.Context, cache client.Reader) ([]lb.Pool, error) {
+func readPools(ctx context.Context, cache client.Reader, f *foreign) ([]lb.Pool, error) {
 	var list v1alpha1.PoolList
 	if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list pools: %w", err)
@@ -41,7 +42,15 @@ func readPools(ctx context.Context, cache client.Reader) ([]lb.Pool, error) {
 	for i := range list.Items {
 		out = append(out, native.Pool(&list.Items[i]))
 	}
-	return out, nil
+	if f == nil {
+		return out, nil
+	}
+	objects, err := f.read(ctx, cache)
+	if err != nil {
+		return nil, err
+	}
+	theirs, _ := objects.Translate()
+	return append(out, theirs...), nil
 }
 
 // nodes tells the ledger which addresses belong to nodes.

@@ -34,6 +34,10 @@ type Node struct {
 	// Interfaces are the names of the interfaces that can carry an address: the
 	// link is up, and for IPv6 there is a global address on it already.
 	Interfaces map[lb.Family]sets.Set[string]
+
+	// Bare are those of them that carry an IPv4 address only for an advertisement
+	// that names them, because they have none of their own.
+	Bare sets.Set[string]
 }
 
 // Address is what counts about an address.
@@ -44,13 +48,15 @@ type Address struct {
 	// so that both families of a Service move as one. Without it Addr is hashed.
 	HashKey netip.Addr
 
-	// Interfaces on which the address is advertised; any if empty.
-	Interfaces []string
+	// Advertisements that apply to the address; without any, it is nobody's. A node
+	// can have it if one of them selects the node; it then is on the interfaces of
+	// all that do, and their preferences count for the node. ServiceSelectors have
+	// been heeded before.
+	Advertisements []lb.Advertisement
 
-	// NodeSelectors of the advertisements: one has to match. All nodes if empty.
-	NodeSelectors []labels.Selector
-
-	Preferred []Preference
+	// Unshareable: the address may be shared by Services, and an advertisement
+	// that applies is for some Services only. Neither can then be done.
+	Unshareable bool
 
 	// AnyServing: a Service of the address has a serving endpoint somewhere.
 	AnyServing bool
@@ -59,16 +65,17 @@ type Address struct {
 	// have the address (externalTrafficPolicy: Local).
 	NeedsLocal   bool
 	ServingNodes sets.Set[string]
-
-	// Sticky addresses stay where they are while that is as good as elsewhere.
-	// Others go back to the first by hash, as MetalLB's do.
-	Sticky bool
 }
 
-// Preference adds Weight to the score of the nodes that Selector matches.
-type Preference struct {
-	Weight   int
-	Selector labels.Selector
+// sticky addresses stay where they are while that is as good as elsewhere. Others
+// go back to the first by hash, as MetalLB's do.
+func (a *Address) sticky() bool {
+	for i := range a.Advertisements {
+		if a.Advertisements[i].Failback {
+			return false
+		}
+	}
+	return true
 }
 
 // Claim is what a node says about its hold on the address.

@@ -9,7 +9,9 @@
 // The order in which nodes are preferred, from first to last:
 //
 //  1. nodes that stay, then cordoned ones, then such whose agent is leaving
-//  2. the sum of the weights of the preferences that select the node
-//  3. who has the address already, if it is sticky (by epoch, where two say so)
+//  2. the sum of the weights by which the advertisements that select the node
+//     prefer it
+//  3. who has the address already, unless an advertisement lets it go back (by
+//     epoch, where two say so)
 //  4. MetalLB's hash, so that replacing MetalLB moves nothing
 package elect

@@ -8,7 +8,12 @@ import (
 
 // Elect returns whose a is. Nodes have different names, and so have claims.
 func Elect(a Address, nodes []Node, claims []Claim) Outcome {
-	if !a.AnyServing {
+	switch {
+	case a.Unshareable:
+		return Outcome{Why: Unshareable}
+	case len(a.Advertisements) == 0:
+		return Outcome{Why: NotAdvertised}
+	case !a.AnyServing:
 		return Outcome{Why: NoEndpoint}
 	}
 	best := first(&a, nodes)
@@ -16,7 +21,7 @@ func Elect(a Address, nodes []Node, claims []Claim) Outcome {
 		return Outcome{Why: NoNode, Refusals: refusals(&a, nodes)}
 	}
 	var o Outcome
-	if a.Sticky {
+	if a.sticky() {
 		o.Owner, o.Why = holder(&a, best, claims), Kept
 	}
 	if o.Owner == "" {
@@ -63,10 +68,17 @@ func last(n *Node) int {
 	return 0
 }
 
+// score adds up what the advertisements that select n prefer it by.
 func score(a *Address, n *Node) (sum int) {
-	for _, p := range a.Preferred {
-		if p.Selector.Matches(n.Labels) {
-			sum += p.Weight
+	for i := range a.Advertisements {
+		ad := &a.Advertisements[i]
+		if len(ad.Preferred) == 0 || !selects(ad, n.Labels) {
+			continue
+		}
+		for _, p := range ad.Preferred {
+			if p.Selector.Matches(n.Labels) {
+				sum += int(p.Weight)
+			}
 		}
 	}
 	return sum

@@ -47,7 +47,7 @@ func node(name string, change ...func(*Node)) Node {
 }
 
 func address(change ...func(*Address)) Address {
-	a := Address{Addr: netip.MustParseAddr("192.0.2.1"), AnyServing: true, Sticky: true}
+	a := Address{Addr: netip.MustParseAddr("192.0.2.1"), AnyServing: true, Advertisements: make([]lb.Advertisement, 1)}
 	for _, c := range change {
 		c(&a)
 	}
@@ -71,17 +71,18 @@ func TestElect(t *testing.T) {
 	up := func(node string, epoch uint64) Claim { return Claim{node, epoch, true} }
 	gone := func(node string, epoch uint64) Claim { return Claim{node, epoch, false} }
 	on := func(interfaces ...string) func(*Address) {
-		return func(a *Address) { a.Interfaces = interfaces }
+		return func(a *Address) { a.Advertisements[0].Interfaces = interfaces }
 	}
 	prefer := func(weights map[string]int) func(*Address) {
 		return func(a *Address) {
 			for name, w := range weights {
-				a.Preferred = append(a.Preferred, Preference{w, selector(t, "name in ("+name+")")})
+				p := &a.Advertisements[0].Preferred
+				*p = append(*p, lb.PreferredNodes{Weight: int32(w), Selector: selector(t, "name in ("+name+")")})
 			}
 		}
 	}
 	v6 := func(a *Address) { a.Addr = netip.MustParseAddr("2001:db8::1") }
-	unsticky := func(a *Address) { a.Sticky = false }
+	unsticky := func(a *Address) { a.Advertisements[0].Failback = true }
 
 	for _, test := range []struct {
 		name   string
@@ -122,14 +123,21 @@ func TestElect(t *testing.T) {
 		{"interfaces are by family", address(v6, on("eth1")), []Node{a}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-a", NoInterface}}}},
 		{"any interface, but none", address(), []Node{node("node-a", func(n *Node) { n.Interfaces = nil })}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-a", NoInterface}}}},
 		{"one selector is enough", address(func(a *Address) {
-			a.NodeSelectors = []labels.Selector{selector(t, "name=node-x"), selector(t, "name=node-b")}
+			a.Advertisements[0].NodeSelectors = []labels.Selector{selector(t, "name=node-x"), selector(t, "name=node-b")}
 		}), []Node{a, b, c}, nil, Outcome{"node-b", ByHash, 1, nil}},
 
+		{"a bare interface is not any interface", address(), []Node{a, b, node("node-c", func(n *Node) { n.Bare = sets.New("eth0", "eth1") })}, nil, Outcome{"node-a", ByHash, 1, nil}},
+		{"a bare interface that is named", address(on("eth1")), []Node{a, b, node("node-c", func(n *Node) { n.Bare = sets.New("eth0", "eth1") })}, nil, Outcome{"node-c", ByHash, 1, nil}},
+		{"bare is about IPv4", address(v6), []Node{a, node("node-b", func(n *Node) { n.Bare = sets.New("eth0") })}, nil, Outcome{"node-b", ByHash, 1, nil}},
+
+		{"no advertisement", address(func(a *Address) { a.Advertisements = nil }), []Node{a}, []Claim{up("node-a", 1)}, Outcome{"", NotAdvertised, 0, nil}},
+		{"no advertisement and no endpoint", address(func(a *Address) { a.Advertisements, a.AnyServing = nil, false }), []Node{a}, nil, Outcome{"", NotAdvertised, 0, nil}},
+		{"shared, and for some Services only", address(func(a *Address) { a.Unshareable = true }), []Node{a}, []Claim{up("node-a", 1)}, Outcome{"", Unshareable, 0, nil}},
 		{"no endpoint", address(func(a *Address) { a.AnyServing = false }), []Node{a}, []Claim{up("node-a", 1)}, Outcome{"", NoEndpoint, 0, nil}},
 		{"only where it is served", address(func(a *Address) { a.NeedsLocal, a.ServingNodes = true, sets.New("node-b") }), []Node{a, b, c}, []Claim{up("node-a", 1)}, Outcome{"node-b", ByHash, 2, nil}},
 		{"no node at all", address(), nil, nil, Outcome{"", NoNode, 0, nil}},
 		{"everybody's obstacle, by name", address(func(a *Address) {
-			a.NodeSelectors = []labels.Selector{selector(t, "name!=h")}
+			a.Advertisements[0].NodeSelectors = []labels.Selector{selector(t, "name!=h")}
 			a.NeedsLocal, a.ServingNodes = true, sets.New("c", "d", "e", "f", "g", "h")
 		}), []Node{
 			node("h"),
@@ -160,6 +168,8 @@ func TestOutcomeIsToldInASentence(t *testing.T) {
 		{Outcome{Owner: "a", Why: Kept}, "Node a keeps it."},
 		{Outcome{Owner: "a", Why: ByHash}, "Node a is the first by hash."},
 		{Outcome{Why: NoEndpoint}, "No node announces it, because no endpoint is serving."},
+		{Outcome{Why: NotAdvertised}, "No node announces it, because there is no advertisement for it."},
+		{Outcome{Why: Unshareable}, "No node announces it, because its Service may share it with others, and an advertisement with serviceSelectors applies, which cannot be for one and not for another."},
 		{Outcome{Why: NoNode}, "No node can announce it, because there is none."},
 		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive}, {"b", NotSelected}, {"c", NotAlive}}},
 			"No node can announce it: b is not selected by any nodeSelectors; a, c: each does not answer."},

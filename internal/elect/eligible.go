@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"fairlead.io/internal/lb"
 )
 
@@ -37,10 +39,13 @@ var obstacles = [...]string{
 
 func (o Obstacle) String() string { return obstacles[o] }
 
+// Obstacle returns what keeps n from having the address.
+func (a *Address) Obstacle(n *Node) Obstacle { return obstacle(a, n) }
+
 // obstacle returns what keeps n from having a.
 func obstacle(a *Address, n *Node) Obstacle {
 	switch {
-	case !selected(a, n):
+	case !selected(a, n.Labels):
 		return NotSelected
 	case n.Excluded:
 		return Excluded
@@ -58,21 +63,58 @@ func obstacle(a *Address, n *Node) Obstacle {
 	return None
 }
 
-func selected(a *Address, n *Node) bool {
-	for _, s := range a.NodeSelectors {
-		if s.Matches(n.Labels) {
+// selected says whether any advertisement is for nodes with these labels.
+func selected(a *Address, node labels.Set) bool {
+	for i := range a.Advertisements {
+		if selects(&a.Advertisements[i], node) {
 			return true
 		}
 	}
-	return len(a.NodeSelectors) == 0
+	return false
+}
+
+// selects says whether the advertisement is for nodes with these labels.
+func selects(ad *lb.Advertisement, node labels.Set) bool {
+	for _, s := range ad.NodeSelectors {
+		if s.Matches(node) {
+			return true
+		}
+	}
+	return len(ad.NodeSelectors) == 0
 }
 
 func connected(a *Address, n *Node) bool {
-	usable := n.Interfaces[lb.FamilyOf(a.Addr)]
-	if len(a.Interfaces) == 0 {
-		return usable.Len() > 0
+	f := lb.FamilyOf(a.Addr)
+	usable := n.Interfaces[f]
+	if named := a.InterfacesOn(n.Labels); named != nil {
+		return usable.HasAny(named...)
 	}
-	return usable.HasAny(a.Interfaces...)
+	for name := range usable {
+		if f != lb.IPv4 || !n.Bare.Has(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// InterfacesOn returns the names of the interfaces on which a node with these
+// labels has the address: those of all advertisements that select the node; nil
+// if one of them is for any interface. A node that none selects, and that has the
+// address until another one is up, has it where any advertisement says.
+func (a *Address) InterfacesOn(node labels.Set) []string {
+	none := !selected(a, node)
+	var names []string
+	for i := range a.Advertisements {
+		ad := &a.Advertisements[i]
+		if !none && !selects(ad, node) {
+			continue
+		}
+		if len(ad.Interfaces) == 0 {
+			return nil
+		}
+		names = append(names, ad.Interfaces...)
+	}
+	return names
 }
 
 // Refusal says of one node why it cannot have the address.

@@ -9,10 +9,12 @@ import (
 type Why uint8
 
 const (
-	Kept       Why = iota // the owner has it already
-	ByHash                // the owner is the first by hash of the best nodes
-	NoEndpoint            // nobody: there is nothing that serves
-	NoNode                // nobody: see Refusals
+	Kept          Why = iota // the owner has it already
+	ByHash                   // the owner is the first by hash of the best nodes
+	NoEndpoint               // nobody: there is nothing that serves
+	NoNode                   // nobody: see Refusals
+	NotAdvertised            // nobody: no advertisement applies
+	Unshareable              // nobody: see Address.Unshareable
 )
 
 // Outcome says whose an address is.
@@ -38,6 +40,10 @@ func (o Outcome) String() string {
 		return fmt.Sprintf("Node %s is the first by hash.", o.Owner)
 	case NoEndpoint:
 		return "No node announces it, because no endpoint is serving."
+	case NotAdvertised:
+		return "No node announces it, because there is no advertisement for it."
+	case Unshareable:
+		return "No node announces it, because its Service may share it with others, and an advertisement with serviceSelectors applies, which cannot be for one and not for another."
 	case NoNode:
 	}
 	if len(o.Refusals) == 0 {

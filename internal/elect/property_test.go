@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"fairlead.io/internal/lb"
 )
 
 // world is a random set of facts.
@@ -20,22 +22,32 @@ type world struct {
 
 func draw(r *rand.Rand) world {
 	rarely := func(n int) bool { return r.IntN(n) == 0 }
-	w := world{a: address(func(a *Address) { a.Sticky = !rarely(4) })}
+	zone := func() labels.Selector {
+		return labels.SelectorFromSet(labels.Set{"zone": fmt.Sprint(r.IntN(3))})
+	}
+	w := world{a: address()}
+	w.a.Advertisements = make([]lb.Advertisement, 1)
+	for rarely(3) {
+		w.a.Advertisements = append(w.a.Advertisements, lb.Advertisement{})
+	}
+	for i := range w.a.Advertisements {
+		ad := &w.a.Advertisements[i]
+		ad.Failback = rarely(4)
+		if rarely(3) {
+			ad.Interfaces = []string{"eth1"}
+		}
+		if rarely(4) {
+			ad.NodeSelectors = []labels.Selector{zone()}
+		}
+		for rarely(3) {
+			ad.Preferred = append(ad.Preferred, lb.PreferredNodes{Weight: r.Int32N(3), Selector: zone()})
+		}
+	}
 	if rarely(2) {
 		w.a.Addr = netip.MustParseAddr("2001:db8::1")
 	}
 	if rarely(2) {
 		w.a.HashKey = netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(8))})
-	}
-	if rarely(3) {
-		w.a.Interfaces = []string{"eth1"}
-	}
-	if rarely(4) {
-		w.a.NodeSelectors = []labels.Selector{labels.SelectorFromSet(labels.Set{"zone": "0"})}
-	}
-	for rarely(3) {
-		zone := labels.Set{"zone": fmt.Sprint(r.IntN(3))}
-		w.a.Preferred = append(w.a.Preferred, Preference{r.IntN(3), labels.SelectorFromSet(zone)})
 	}
 	w.a.NeedsLocal, w.a.ServingNodes = rarely(4), sets.New[string]()
 	for i := range r.IntN(7) {
@@ -94,6 +106,11 @@ func check(r *rand.Rand, w world) string {
 	shuffled := world{w.a, slices.Clone(w.nodes), slices.Clone(w.claims)}
 	r.Shuffle(len(w.nodes), func(i, j int) { shuffled.nodes[i], shuffled.nodes[j] = shuffled.nodes[j], shuffled.nodes[i] })
 	r.Shuffle(len(w.claims), func(i, j int) { shuffled.claims[i], shuffled.claims[j] = shuffled.claims[j], shuffled.claims[i] })
+	shuffled.a.Advertisements = slices.Clone(w.a.Advertisements)
+	r.Shuffle(len(w.a.Advertisements), func(i, j int) {
+		ads := shuffled.a.Advertisements
+		ads[i], ads[j] = ads[j], ads[i]
+	})
 	if s := shuffled.elect(); s.Owner != o.Owner || s.Why != o.Why || s.Epoch != o.Epoch || !slices.Equal(s.Refusals, o.Refusals) {
 		return "every node computes the same"
 	}
@@ -127,7 +144,7 @@ func check(r *rand.Rand, w world) string {
 	newcomer := node("newcomer", func(n *Node) { n.Labels = labels.Set{"zone": fmt.Sprint(r.IntN(3))} })
 	more.nodes = append(slices.Clone(w.nodes), newcomer)
 	owner := w.nodes[slices.IndexFunc(w.nodes, func(n Node) bool { return n.Name == o.Owner })]
-	if w.a.Sticky && last(&owner) == 0 && score(&w.a, &newcomer) <= score(&w.a, &owner) && more.elect().Owner != o.Owner {
+	if w.a.sticky() && last(&owner) == 0 && score(&w.a, &newcomer) <= score(&w.a, &owner) && more.elect().Owner != o.Owner {
 		return "a sticky address does not move to a new node that is not preferred"
 	}
 	return ""

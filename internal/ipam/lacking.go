@@ -73,7 +73,7 @@ func (a *Allocator) noCandidate(r *lb.Request) lb.Reason {
 		case p == nil:
 			return a.unknownPool(r)
 		case !p.Admits(r):
-			return lb.PoolNotAllowed.With("pool "+p.name, p.notFor(r))
+			return lb.PoolNotAllowed.With("pool "+p.name, p.notFor(r), p.Key.Name)
 		}
 		return lb.PoolUnavailable.With("pool "+p.name, p.state())
 	}

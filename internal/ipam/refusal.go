@@ -62,7 +62,7 @@ func (a *Allocator) refusalOf(p *pool, s *service, x netip.Addr) *lb.Reason {
 	case !p.works() || p.Disabled:
 		reason = lb.PoolUnavailable.With("address "+x.String(), p.state())
 	case !p.Admits(r):
-		reason = lb.PoolNotAllowed.With("address "+x.String(), p.notFor(r))
+		reason = lb.PoolNotAllowed.With("address "+x.String(), p.notFor(r), p.Key.Name)
 	case ok && reserved.service != r.Service:
 		reason = lb.AddressReserved.With(x, reserved.service, reserved.pool.Key.String())
 	case !a.within(p, s, x):
@@ -87,7 +87,7 @@ func (a *Allocator) whereabouts(r *lb.Request, asked *pool, x netip.Addr) string
 		}
 	}
 	if asked != nil {
-		return "it is not in pool " + asked.name
+		return "it is not in pool " + asked.name + ", so it is not compatible with requested address pool " + asked.Key.Name
 	}
 	return "it is in no pool"
 }

@@ -121,6 +121,16 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
+func TestAnd(t *testing.T) {
+	r := InvalidRequest.With("Annotation a is not known").And(FamilyMismatch.With("192.0.2.7", IPv6))
+	if r.Code != InvalidRequest || !strings.HasPrefix(r.Text, "Annotation a is not known. Correct it. The requested loadBalancer IP(s) [192.0.2.7]") {
+		t.Errorf("%v", r)
+	}
+	if long := InvalidRequest.With(strings.Repeat("a", 4096)); len(long.And(long).Text) > 4200 {
+		t.Error("not cut")
+	}
+}
+
 func TestKeeping(t *testing.T) {
 	four, six := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")
 	for _, tt := range []struct {

@@ -37,10 +37,21 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"image.repository=",
 		"classes[0].backend=announce",
 		"metrics.serviceMonitor.interval=often",
+		"metallb.namespace=Metal",
+		"metallb.crds=maybe",
+		"loadBalancerClass[0]=metallb",
 	} {
 		if out, err := helm(t, "template", chart, "--set", value); err == nil || !strings.Contains(out, "schema") {
 			t.Errorf("--set %s: want an error of the schema, got %v\n%.300s", value, err, out)
 		}
+	}
+}
+
+// The two ways to say which classes are served are not mixed.
+func TestChartRefusesClassesTwice(t *testing.T) {
+	out, err := helm(t, "template", chart, "--set", "loadBalancerClass=metallb", "--set", "classes[0].name=edge")
+	if err == nil || !strings.Contains(out, "loadBalancerClass and classes are both set") {
+		t.Errorf("want an error that says so, got %v\n%.300s", err, out)
 	}
 }
 
@@ -75,9 +86,10 @@ func TestEveryValueIsUsed(t *testing.T) {
 
 // notTogether are values that everything.values.yaml cannot set, and why.
 var notTogether = map[string]string{
-	"agent.enabled":   "single.values.yaml",
-	"controller.kind": "daemonset.values.yaml",
-	"crds.enabled":    "daemonset.values.yaml",
+	"agent.enabled":     "single.values.yaml",
+	"controller.kind":   "daemonset.values.yaml",
+	"crds.enabled":      "daemonset.values.yaml",
+	"loadBalancerClass": "metallb.values.yaml",
 }
 
 func covered(path string, set map[string]bool) bool {

@@ -12,7 +12,7 @@ var layers = [][]string{
 	{"internal/cloudscale", "internal/lb"},
 	{
 		"internal/compat/cloudscale", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
+		"internal/ipam", "internal/kinds", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
 		"internal/backend/...", "internal/compat",

@@ -24,6 +24,7 @@ func TestKinds(t *testing.T) {
 	t.Run("examples", func(t *testing.T) { examplesApply(t, c) })
 	t.Run("refusals", func(t *testing.T) { kindsRefuse(t, c) })
 	t.Run("manifests", func(t *testing.T) { manifestsApply(t, c) })
+	t.Run("cdev", func(t *testing.T) { cdevApplies(t, c) })
 }
 
 // Everything that people may copy from the examples and the guides is accepted
@@ -74,13 +75,13 @@ func examplesApply(t *testing.T, c client.Client) {
 	}
 }
 
-// deploy/fairlead.yaml can be applied as it is, and again.
+// The files in deploy/ can be applied as they are, and again.
 func manifestsApply(t *testing.T, c client.Client) {
-	text, err := os.ReadFile(filepath.Join(root, "deploy/fairlead.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
+	for _, path := range []string{"deploy/fairlead.yaml", "deploy/fairlead.yaml", "deploy/metallb.yaml", "deploy/metallb.yaml"} {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
 		all, err := objects(text)
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +89,7 @@ func manifestsApply(t *testing.T, c client.Client) {
 		for _, o := range all {
 			err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("test"), client.ForceOwnership)
 			if err != nil {
-				t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+				t.Errorf("%s: %s %s: %v", path, o.GetKind(), o.GetName(), err)
 			}
 		}
 	}

@@ -62,6 +62,9 @@ func TestRelease(t *testing.T) {
 
 	helm(t, api.Kubeconfig, "uninstall", "fairlead", "--namespace", namespace, "--wait")
 	kept := []string{"CustomResourceDefinition pools.fairlead.io", "CustomResourceDefinition agents.fairlead.io"} // crds.keep
+	for _, name := range metallbKinds {
+		kept = append(kept, "CustomResourceDefinition "+name)
+	}
 	for _, left := range everything(t, c) {
 		if !slices.Contains(before, left) && !slices.Contains(kept, left) {
 			t.Errorf("after helm uninstall there is still %s", left)

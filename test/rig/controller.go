@@ -21,13 +21,14 @@ import (
 func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop func()) {
 	t.Helper()
 	o := controller.Options{
-		REST:           r.API.RESTConfig(),
-		Config:         config.Default(),
-		Log:            slog.New(slog.NewTextHandler(logOf(t), nil)),
-		Namespace:      "kube-system",
-		Workers:        8,
-		HealthAddress:  "127.0.0.1:0",
-		MetricsAddress: "127.0.0.1:0",
+		REST:             r.API.RESTConfig(),
+		Config:           config.Default(),
+		Log:              slog.New(slog.NewTextHandler(logOf(t), nil)),
+		Namespace:        "kube-system",
+		MetalLBNamespace: MetalLBNamespace,
+		Workers:          8,
+		HealthAddress:    "127.0.0.1:0",
+		MetricsAddress:   "127.0.0.1:0",
 	}
 	for _, f := range change {
 		f(&o)

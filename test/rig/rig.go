@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
 	"fairlead.io/sandbox"
@@ -50,7 +51,7 @@ func (r runner) Run() int { return r() }
 // New installs our kinds in a running API server.
 func New(ctx context.Context, api *sandbox.API) (*Rig, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, metallb.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -72,12 +73,16 @@ func New(ctx context.Context, api *sandbox.API) (*Rig, error) {
 	return r, wait(ctx, func() error { return c.List(ctx, &v1alpha1.PoolList{}) })
 }
 
-// Clean removes all pools and all Services but the API server's own.
+// Clean removes all pools, also MetalLB's, and all Services but the API server's
+// own.
 func (r *Rig) Clean(t testing.TB) {
 	t.Helper()
 	ctx := context.Background()
 	Eventually(t, "the API server is empty", func() error {
 		if err := r.Client.DeleteAllOf(ctx, &v1alpha1.Pool{}); err != nil {
+			return err
+		}
+		if err := r.cleanMetalLB(ctx); err != nil {
 			return err
 		}
 		var list corev1.ServiceList

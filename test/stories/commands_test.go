@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
@@ -44,6 +45,8 @@ type story struct {
 	rig  *rig.Rig
 	t    *testing.T
 	stop func()
+
+	kindsChanged bool // by the story
 }
 
 func (s *story) start(change ...func(*controller.Options)) { s.stop = s.rig.Start(s.t, change...) }
@@ -81,9 +84,16 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 		"service":   eventually("service NAME CODE [ADDRESS...]", 2, (*story).service),
 		"says":      eventually("says NAME REGEXP", 2, (*story).says),
 		"aged":      eventually("aged NAME", 1, (*story).aged),
-		"told":      eventually("told NAME CODE", 2, (*story).told),
+		"told":      eventually("told NAME CODE [REGEXP]", 2, (*story).told),
 		"pool":      eventually("pool NAME CODE", 2, (*story).pool),
-		"counts":    eventually("counts POOL TOTAL USED FREE", 4, (*story).counts),
+		"counts":    eventually("counts POOL NUMBER...", 3, (*story).counts),
+		"state":     eventually("state RESULT [REGEXP]", 1, (*story).state),
+		"annotated": eventually("annotated NAME KEY [VALUE]", 2, (*story).annotated),
+		"metallb": func(ts *testscript.TestScript, _ bool, args []string) {
+			if err := of(ts).metallb(args); err != nil {
+				ts.Fatalf("%v", err)
+			}
+		},
 		"untouched": eventually("untouched NAME", 1, (*story).untouched),
 		"controller": func(ts *testscript.TestScript, _ bool, args []string) {
 			switch s := of(ts); {
@@ -95,8 +105,12 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 				cfg, err := config.Load(ts.MkAbs(args[2]))
 				ts.Check(err)
 				s.start(func(o *controller.Options) { o.Config = cfg })
+			case len(args) == 3 && args[0] == "start" && args[1] == "--lb-class":
+				s.start(func(o *controller.Options) { o.Config = config.Default().OnlyClass(args[2]) })
+			case len(args) == 3 && args[0] == "start" && args[1] == "--metallb-namespace":
+				s.start(func(o *controller.Options) { o.MetalLBNamespace = args[2] })
 			default:
-				ts.Fatalf("usage: controller start [--config FILE] | controller stop")
+				ts.Fatalf("usage: controller start [--config FILE | --lb-class CLASS | --metallb-namespace NAME] | controller stop")
 			}
 		},
 	}
@@ -134,18 +148,12 @@ func (s *story) service(args []string) error {
 	return nil
 }
 
-// says works for pools, too: their names have no namespace.
 func (s *story) says(args []string) error {
 	re, err := regexp.Compile(args[1])
 	if err != nil {
 		return err
 	}
-	var c *metav1.Condition
-	if strings.Contains(args[0], "/") {
-		_, c, err = s.get(args[0])
-	} else {
-		_, c, err = s.readPool(args[0])
-	}
+	_, c, err := s.object(args[0])
 	if err != nil {
 		return err
 	}
@@ -158,7 +166,7 @@ func (s *story) says(args []string) error {
 // aged waits for the clock: creation times have whole seconds, and of two
 // objects of the same second nobody can tell which is older.
 func (s *story) aged(args []string) error {
-	o, err := s.object(args[0])
+	o, _, err := s.object(args[0])
 	if err != nil {
 		return err
 	}
@@ -168,18 +176,19 @@ func (s *story) aged(args []string) error {
 	return nil
 }
 
-// object reads a Service, or a Pool, whose name has no namespace.
-func (s *story) object(name string) (metav1.Object, error) {
-	if strings.Contains(name, "/") {
-		svc, _, err := s.get(name)
-		return svc, err
+// object reads what is named: see the package comment.
+func (s *story) object(name string) (metav1.Object, *metav1.Condition, error) {
+	if kind, name, ok := strings.Cut(name, "/"); ok && slices.Contains(metallbKinds, kind) {
+		return s.readMetalLB(kind, name)
 	}
-	p, _, err := s.readPool(name)
-	return p, err
+	if strings.Contains(name, "/") {
+		return s.get(name)
+	}
+	return s.readPool(name)
 }
 
 func (s *story) told(args []string) error {
-	o, err := s.object(args[0])
+	o, _, err := s.object(args[0])
 	if err != nil {
 		return err
 	}
@@ -188,16 +197,21 @@ func (s *story) told(args []string) error {
 	if err != nil {
 		return err
 	}
+	re, err := regexp.Compile(strings.Join(args[2:], " "))
+	if err != nil {
+		return err
+	}
 	var got []string
 	for _, e := range list.Items {
-		if e.InvolvedObject.UID == o.GetUID() {
-			got = append(got, e.Reason)
+		if e.InvolvedObject.UID != o.GetUID() {
+			continue
 		}
+		if e.Reason == args[1] && re.MatchString(e.Message) {
+			return nil
+		}
+		got = append(got, e.Reason+": "+e.Message)
 	}
-	if !slices.Contains(got, args[1]) {
-		return fmt.Errorf("events are %v", got)
-	}
-	return nil
+	return fmt.Errorf("events are %q", got)
 }
 
 func (s *story) readPool(name string) (*v1alpha1.Pool, *metav1.Condition, error) {
@@ -209,7 +223,7 @@ func (s *story) readPool(name string) (*v1alpha1.Pool, *metav1.Condition, error)
 }
 
 func (s *story) pool(args []string) error {
-	_, c, err := s.readPool(args[0])
+	_, c, err := s.object(args[0])
 	if err != nil {
 		return err
 	}
@@ -220,6 +234,9 @@ func (s *story) pool(args []string) error {
 }
 
 func (s *story) counts(args []string) error {
+	if name, ok := strings.CutPrefix(args[0], "ipaddresspool/"); ok {
+		return s.countsMetalLB(name, args[1:])
+	}
 	p, _, err := s.readPool(args[0])
 	if err != nil {
 		return err
@@ -236,7 +253,8 @@ func (s *story) untouched(args []string) error {
 		return err
 	}
 	_, annotated := svc.Annotations[native.AnnotationAllocatedFrom]
-	if n := len(svc.Status.LoadBalancer.Ingress); annotated || c != nil || n > 0 || len(svc.Finalizers) > 0 {
+	_, theirs := svc.Annotations[metallb.AnnotationAllocatedFrom]
+	if n := len(svc.Status.LoadBalancer.Ingress); annotated || theirs || c != nil || n > 0 || len(svc.Finalizers) > 0 {
 		return fmt.Errorf("annotations %v, condition %v, %d addresses, finalizers %v", svc.Annotations, c, n, svc.Finalizers)
 	}
 	return nil

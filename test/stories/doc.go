@@ -7,14 +7,25 @@
 //	apply FILE...               kubectl apply
 //	service NAME CODE [ADDR...] wait until the Service has this reason and exactly these addresses
 //	says NAME REGEXP            wait until the reason of the Service, or of the Pool, says this
-//	told NAME CODE              wait until the Service, or the Pool, has an event with this reason
+//	told NAME CODE [REGEXP]     wait until the object has an event with this reason, that says this
 //	pool NAME CODE              wait until the Pool has this reason
-//	counts POOL TOTAL USED FREE wait until the Pool shows these numbers
+//	counts POOL TOTAL USED FREE wait until the Pool shows these numbers; of an ipaddresspool:
+//	                            assigned and available IPv4 addresses, then IPv6
+//	state RESULT [REGEXP]       wait until the ConfigurationState of the controller says this
+//	annotated NAME KEY [VALUE]  wait until the object has this annotation; without VALUE, has it not
 //	untouched NAME              the Service has nothing of ours
 //	aged NAME                   wait until whatever is created next is younger, by the second
 //	controller start            start a controller, with the configuration FILE in
-//	           [--config FILE]  place of none; every story begins with one running
+//	           [--config FILE]  place of none, with one class from MetalLB's pools and
+//	       [--lb-class CLASS]   ours, or with another namespace for MetalLB's objects;
+//	[--metallb-namespace NAME]  every story begins with one running
 //	controller stop             stop it
 //
-// NAME is namespace/name of a Service, or the name of a Pool.
+//	metallb install [PLURAL...] install MetalLB's kinds, or some of them; "bare": as MetalLB
+//	                            defines them, whose statuses have no conditions; every story
+//	                            begins with ours
+//	metallb remove              remove all of MetalLB's kinds
+//
+// NAME is namespace/name of a Service, the name of a Pool, or ipaddresspool/name,
+// l2advertisement/name or configurationstate/name in namespace metallb-system.
 package stories

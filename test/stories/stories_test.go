@@ -51,8 +51,17 @@ func TestStories(t *testing.T) {
 			s := &story{rig: theRig, t: env.T().(sequential).T}
 			s.clean()
 			env.Values[storyKey{}] = s
+			if err := s.metallb([]string{"install"}); err != nil {
+				return err
+			}
+			s.kindsChanged = false
 			s.start()
-			env.Defer(func() { s.stop() })
+			env.Defer(func() {
+				s.stop()
+				if s.kindsChanged {
+					s.rig.RemoveMetalLB(s.t)
+				}
+			})
 			return nil
 		},
 	})

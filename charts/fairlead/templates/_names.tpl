@@ -17,10 +17,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{/* The agents: their component is called what MetalLB's people look for. */}}
 {{- define "fairlead.agentSelector" -}}
 app.kubernetes.io/name: fairlead
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: agent
+app.kubernetes.io/component: speaker
 {{- end }}
 
 {{- define "fairlead.agentLabels" -}}
@@ -36,4 +37,21 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- define "fairlead.metricsPort" -}}
 {{ .Values.controller.metricsPort | default (ternary 17443 8443 (eq .Values.controller.kind "DaemonSet")) }}
+{{- end }}
+
+{{/* Which classes are served, and where MetalLB's objects are: flags of both daemons. */}}
+{{- define "fairlead.classFlags" -}}
+{{- if and .Values.loadBalancerClass .Values.classes }}
+{{- fail "loadBalancerClass and classes are both set: loadBalancerClass is the one class that is served, classes lists several. Set one of them." }}
+{{- end }}
+{{- with .Values.loadBalancerClass }}
+- --lb-class={{ . }}
+{{- end }}
+{{- $namespace := include "fairlead.metallbNamespace" . }}
+{{- if ne $namespace "metallb-system" }}
+- --metallb-namespace={{ $namespace }}
+{{- end }}
+{{- end }}
+{{- define "fairlead.metallbNamespace" -}}
+{{ .Values.metallb.namespace | default (ternary .Release.Namespace "metallb-system" (ne .Values.loadBalancerClass "")) }}
 {{- end }}

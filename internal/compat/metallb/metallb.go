@@ -1,21 +1,24 @@
 // Package metallb translates MetalLB's kinds and annotations into the words of
 // package lb. One object that cannot be used is told of and stops no other.
+//
+// It knows nothing of clients or caches: who reads the objects calls it again
+// when one has changed, and gets the same answer in whatever order they came.
 package metallb
 
 import (
+	"cmp"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/api/metallb"
 	"fairlead.io/internal/lb"
 )
 
-// Annotations of Services. Each is also read with the prefix of old,
-// metallb.universe.tf/; where both are present, the new one counts.
+// Kinds that are read.
 const (
-	AnnotationAddressPool   = "metallb.io/address-pool"
-	AnnotationAddresses     = "metallb.io/loadBalancerIPs"
-	AnnotationShare         = "metallb.io/allow-shared-ip"
-	AnnotationAllocatedFrom = "metallb.io/ip-allocated-from-pool"
+	KindPool          = "IPAddressPool"
+	KindAdvertisement = "L2Advertisement"
 )
 
 // Objects is everything of MetalLB's kinds that there is.
@@ -24,12 +27,32 @@ type Objects struct {
 	Namespace      string
 	Pools          []metallb.IPAddressPool
 	Advertisements []metallb.L2Advertisement
+	// Unserved are the objects of kinds that have no effect here: those of BGP.
+	Unserved []Unserved
 }
 
-// Problem is something wrong with one object.
+// Unserved names an object of a kind that has no effect here.
+type Unserved struct {
+	Kind   string
+	Object types.NamespacedName
+	UID    types.UID
+}
+
+// Problem is what there is to tell about one object. Every pool and every
+// advertisement that cannot be used has one. An advertisement that applies has
+// one, too, which is no warning: lb.AdvertisementReady.
 type Problem struct {
 	Kind   string
 	Object types.NamespacedName
 	UID    types.UID
 	Reason lb.Reason
+}
+
+// sortProblems puts them in an order that does not depend on that of the objects.
+func sortProblems(all []Problem) {
+	slices.SortFunc(all, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Object.Namespace, b.Object.Namespace),
+			cmp.Compare(a.Object.Name, b.Object.Name))
+	})
 }

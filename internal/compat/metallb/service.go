@@ -1,10 +1,134 @@
 package metallb
 
 import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/internal/lb"
 )
 
-// Amend adds to r what the annotations of s ask for.
-func Amend(r *lb.Request, s *corev1.Service) {}
+// Wish is one thing that a Service asks for.
+type Wish struct {
+	Annotation string // as it is on the Service
+	Value      string // empty if nothing is asked for
+}
+
+// Asks is what the annotations of a Service ask for.
+type Asks struct {
+	// Annotated says whether there is any annotation that asks for something, or
+	// could.
+	Annotated bool
+	Pool      Wish
+	ShareKey  Wish
+	List      Wish // of addresses, as it is written
+	Addresses []netip.Addr
+	// From is the pool that is written down with the Service's addresses.
+	From string
+	// Invalid, if set, says what cannot be understood.
+	Invalid *lb.Reason
+}
+
+// Read returns what the annotations of s ask for, a Service with these families.
+func Read(s *corev1.Service, families []lb.Family) Asks {
+	var out Asks
+	take := func(annotation string) Wish {
+		w, present := wishOf(s, annotation)
+		out.Annotated = out.Annotated || present
+		return w
+	}
+	out.Pool, out.ShareKey, out.List = take(AnnotationAddressPool), take(AnnotationShare), take(AnnotationAddresses)
+	from, _ := wishOf(s, AnnotationAllocatedFrom)
+	out.From = from.Value
+	if out.List.Value != "" {
+		out.Addresses, out.Invalid = addresses(s, out.List, families)
+	}
+	return out
+}
+
+// wishOf returns what s says under annotation, or under its name of old.
+func wishOf(s *corev1.Service, annotation string) (w Wish, present bool) {
+	for _, name := range []string{annotation, nameOfOld(annotation)} {
+		if value, ok := s.Annotations[name]; ok {
+			return Wish{name, strings.TrimSpace(value)}, true
+		}
+	}
+	return Wish{Annotation: annotation}, false
+}
+
+func nameOfOld(annotation string) string {
+	return oldPrefix + strings.TrimPrefix(annotation, prefix)
+}
+
+// addresses reads the list w of addresses.
+func addresses(s *corev1.Service, w Wish, families []lb.Family) ([]netip.Addr, *lb.Reason) {
+	var wrong faults
+	if s.Spec.LoadBalancerIP != "" {
+		wrong.add("The service can not have both %s and svc.Spec.LoadBalancerIP; remove one of them", w.Annotation)
+	}
+	var out []netip.Addr
+	if n := strings.Count(w.Value, ",") + 1; n > len(lb.Families) {
+		wrong.add("Annotation %s has %d addresses; one of each IP family is the most", w.Annotation, n)
+	} else {
+		for text := range strings.SplitSeq(w.Value, ",") {
+			a, err := lb.ParseAddr(text)
+			if err != nil {
+				wrong.add("Annotation %s: %v", w.Annotation, err)
+				continue
+			}
+			if kind := lb.Unusable(netipx.IPRangeFrom(a, a)); kind != "" {
+				wrong.add("Annotation %s: %s is a %s address, at which no Service can be reached", w.Annotation, a, kind)
+			}
+			out = append(out, a)
+		}
+	}
+	if len(wrong) > 0 {
+		r := lb.InvalidRequest.With(strings.Join(wrong, "; "))
+		return out, &r
+	}
+	return out, mismatch(out, families)
+}
+
+// mismatch says if the addresses are not one of each of the families.
+func mismatch(addresses []netip.Addr, families []lb.Family) *lb.Reason {
+	var asked []lb.Family
+	for _, a := range addresses {
+		asked = append(asked, lb.FamilyOf(a))
+	}
+	if len(asked) == len(families) && !slices.ContainsFunc(families, func(f lb.Family) bool { return !slices.Contains(asked, f) }) {
+		return nil
+	}
+	r := lb.FamilyMismatch.With(commas(addresses), joined(families))
+	return &r
+}
+
+func commas(addresses []netip.Addr) string {
+	var out []string
+	for _, a := range addresses {
+		out = append(out, a.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func joined(families []lb.Family) string {
+	var out []string
+	for _, f := range families {
+		out = append(out, f.String())
+	}
+	return strings.Join(out, " and ")
+}
+
+// OldAnnotations lists the annotations of s under their names of old, and what to
+// use in their place; both are empty if there are none.
+func OldAnnotations(s *corev1.Service) (old, use string) {
+	var names, instead []string
+	for _, annotation := range []string{AnnotationAddressPool, AnnotationAddresses, AnnotationShare} {
+		if _, ok := s.Annotations[nameOfOld(annotation)]; ok {
+			names, instead = append(names, nameOfOld(annotation)), append(instead, annotation)
+		}
+	}
+	return strings.Join(names, " and "), strings.Join(instead, " and ")
+}

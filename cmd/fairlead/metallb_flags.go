@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"fairlead.io/internal/config"
+)
+
+// defaultMetalLBNamespace is where MetalLB's own manifests put its objects.
+const defaultMetalLBNamespace = "metallb-system"
+
+// needless is a flag of one of MetalLB's processes that has nothing to set here.
+// Manifests that pass it go on working; it is not shown in the help.
+type needless struct {
+	name string
+	why  string // the end of a sentence that begins with the flag
+	bare bool   // may stand without a value
+}
+
+// Flags of both of MetalLB's processes without a use here.
+var needlessEverywhere = []needless{
+	{name: "pod-name", why: "objects are owned by other objects than pods"},
+	{name: "pprof-bind-address", why: "there is no profile to be had over the network"},
+	{name: "tls-min-version", why: "TLS is of version 1.2 at least"},
+	{name: "tls-cipher-suites", why: "the cipher suites that the Go release takes for safe are used"},
+	{name: "tls-curve-preferences", why: "the curves that the Go release prefers are used"},
+	{name: "metrics-cert-dir", why: "the certificate of the metrics is made at start"},
+}
+
+// Flags of MetalLB's speaker besides these.
+var needlessForAgent = append([]needless{
+	{name: "bgp-debounce-timeout", why: "addresses are announced by ARP and NDP"},
+	{name: "frrk8s-namespace", why: "addresses are announced by ARP and NDP"},
+	{name: "frrk8s-secret-passthrough", why: "addresses are announced by ARP and NDP", bare: true},
+	{name: "host", why: "MetalLB does not use it either"},
+	{name: "ml-bindaddr", why: "agents talk to each other at the address of their node"},
+	{name: "ml-bindport", why: "agents have a port of their own (--gossip-port), so that they can run beside MetalLB's speakers"},
+	{name: "ml-labels", why: "agents find each other by their Agent objects"},
+	{name: "ml-secret-key-path", why: "agents read their key from a Secret of their own"},
+	{name: "ml-wan-config", why: "agents adapt to slow networks by themselves", bare: true},
+}, needlessEverywhere...)
+
+// addNeedless has f take the flags of table.
+func addNeedless(f *pflag.FlagSet, table ...needless) {
+	for _, n := range table {
+		f.String(n.name, "", "of MetalLB; not needed: "+n.why)
+		flag := f.Lookup(n.name)
+		flag.Hidden = true
+		if n.bare {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// tellNeedless logs a line for each flag of table that was given.
+func tellNeedless(f *pflag.FlagSet, log *slog.Logger, table ...needless) {
+	for _, n := range table {
+		if f.Changed(n.name) {
+			log.Info("a flag of MetalLB's has no effect, and is not needed: "+n.why, "flag", "--"+n.name)
+		}
+	}
+}
+
+// metallbFlags are those flags of MetalLB's processes that mean the same in both
+// daemons.
+type metallbFlags struct {
+	flags       *pflag.FlagSet
+	class       string
+	namespace   string
+	metricsPort uint16
+	healthPort  uint16
+}
+
+func (m *metallbFlags) add(f *pflag.FlagSet) {
+	m.flags = f
+	f.StringVar(&m.class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from pools of MetalLB's kinds and our own, instead of the classes of the configuration")
+	f.StringVar(&m.namespace, "metallb-namespace", env("METALLB_NAMESPACE", defaultMetalLBNamespace), "namespace in which objects of MetalLB's kinds count (default: $METALLB_NAMESPACE, or "+defaultMetalLBNamespace+")")
+	f.Uint16Var(&m.metricsPort, "port", 0, "port of --metrics-address, on all addresses of the machine; 0 switches metrics off")
+	f.Uint16Var(&m.healthPort, "health-probe-port", 0, "port of --health-address")
+}
+
+// configuration returns c as the flags have changed it.
+func (m *metallbFlags) configuration(c *config.Configuration) *config.Configuration {
+	if m.flags.Changed("lb-class") {
+		return c.OnlyClass(m.class)
+	}
+	return c
+}
+
+// metrics returns where to answer /metrics, "" for nowhere.
+func (m *metallbFlags) metrics(address string) (string, error) {
+	switch {
+	case !m.flags.Changed("port"):
+		return address, nil
+	case m.flags.Changed("metrics-address"):
+		return "", fmt.Errorf("--port and --metrics-address exclude each other")
+	case m.metricsPort == 0:
+		return "", nil
+	}
+	return at("", m.metricsPort), nil
+}
+
+// health returns where to answer health checks: with --health-probe-port on host.
+func (m *metallbFlags) health(address, host string) (string, error) {
+	switch {
+	case !m.flags.Changed("health-probe-port"):
+		return address, nil
+	case m.flags.Changed("health-address"):
+		return "", fmt.Errorf("--health-probe-port and --health-address exclude each other")
+	}
+	return at(host, m.healthPort), nil
+}
+
+func at(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// env returns the environment variable of the name, or other if it is not set.
+func env(name, other string) string { return cmp.Or(os.Getenv(name), other) }
+
+// seconds is a duration that may also be written as a number of seconds.
+type seconds time.Duration
+
+func (s *seconds) String() string { return time.Duration(*s).String() }
+
+// Type is how the flag is shown.
+func (*seconds) Type() string { return "seconds" }
+
+// Set reads text.
+func (s *seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if n, notNumber := strconv.ParseUint(text, 10, 31); notNumber == nil {
+		d, err = time.Duration(n)*time.Second, nil
+	}
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is neither a number of seconds nor a duration", text)
+	}
+	*s = seconds(d)
+	return nil
+}

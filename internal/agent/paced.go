@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/api/v1alpha1"
+)
+
+const (
+	// reportPause is the least time between two passes of one writer.
+	reportPause = time.Second
+	// failurePause is the longest between two that fail.
+	failurePause = 4 * time.Second
+)
+
+// wake has whoever waits on c look again.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// paced calls pass whenever something has arrived, but not too often, until ctx
+// ends. What fails is tried again, and told once until it succeeds.
+func paced(ctx context.Context, log *slog.Logger, what string, arrived chan struct{}, pass func(context.Context) (more bool, err error)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	pause := reportPause
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-arrived:
+		}
+		more, err := pass(ctx)
+		switch {
+		case err == nil:
+			pause = reportPause
+		case ctx.Err() != nil:
+			return
+		default:
+			if pause == reportPause {
+				log.Warn(what+" not written; trying again", "error", err)
+			}
+			pause = min(2*pause, failurePause)
+		}
+		if more || err != nil {
+			wake(arrived)
+		}
+		timer.Reset(pause)
+	}
+}
+
+// agentUID returns the UID of the node's Agent object, which owns whatever else
+// its agent writes.
+func agentUID(ctx context.Context, c client.Client, node string) (types.UID, error) {
+	var agent v1alpha1.Agent
+	err := c.Get(ctx, types.NamespacedName{Name: node}, &agent)
+	return agent.UID, err
+}
+
+// patchStatus writes fields of an object's status; nil removes one.
+func patchStatus(ctx context.Context, c client.Client, o client.Object, fields map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"status": fields})
+	if err != nil {
+		return err
+	}
+	return c.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, patch))
+}

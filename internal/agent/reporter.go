@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/lb"
+)
+
+const (
+	// eventsKept bounds what waits while the API server is away.
+	eventsKept = 1000
+)
+
+// reporter writes the Agent object and events, in its own time.
+type reporter struct {
+	writing sync.Mutex // a later report is not overtaken by an earlier one
+	node    string
+	uid     types.UID // of the Node
+	kube    kubernetes.Interface
+	client  client.Client
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	status  *v1alpha1.AgentStatus
+	events  []*corev1.Event
+	arrived chan struct{}
+}
+
+func (r *reporter) set(s v1alpha1.AgentStatus) {
+	r.mu.Lock()
+	r.status = &s
+	r.mu.Unlock()
+	wake(r.arrived)
+}
+
+// event tells the Service of o, in the words of the dialect of its pool.
+func (r *reporter) event(o *offer, dialect lb.Dialect, reason lb.Reason) {
+	now := time.Now()
+	service := o.request.Service
+	kind := corev1.EventTypeNormal
+	if reason.Warning() {
+		kind = corev1.EventTypeWarning
+	}
+	code, source := inWords(dialect, reason)
+	e := &corev1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: service.Namespace, Name: fmt.Sprintf("%s.%x", service.Name, now.UnixNano())},
+		InvolvedObject:      corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name, UID: o.request.UID},
+		Reason:              code,
+		Message:             reason.Text,
+		Type:                kind,
+		Source:              corev1.EventSource{Component: source, Host: r.node},
+		ReportingController: source,
+		ReportingInstance:   r.node,
+		FirstTimestamp:      metav1.NewTime(now),
+		LastTimestamp:       metav1.NewTime(now),
+		Count:               1,
+	}
+	r.mu.Lock()
+	r.keep(append(r.events, e))
+	r.mu.Unlock()
+	wake(r.arrived)
+}
+
+// inWords returns reason and source of an event. Whoever has his addresses from
+// MetalLB's pools finds the events that MetalLB's speakers write.
+func inWords(dialect lb.Dialect, reason lb.Reason) (code, source string) {
+	if dialect != lb.MetalLB {
+		return string(reason.Code), "fairlead-agent"
+	}
+	return cmp.Or(lb.Reasons[reason.Code].MetalLB, string(reason.Code)), "metallb-speaker"
+}
+
+// keep has events wait, of too many the latest.
+func (r *reporter) keep(events []*corev1.Event) {
+	r.events = events[max(0, len(events)-eventsKept):]
+}
+
+// pass writes what there is.
+func (r *reporter) pass(ctx context.Context) (more bool, err error) { return false, r.write(ctx) }
+
+func (r *reporter) write(ctx context.Context) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r.mu.Lock()
+	status, events := r.status, r.events
+	r.status, r.events = nil, nil
+	r.mu.Unlock()
+	if status != nil {
+		if err := r.writeStatus(ctx, *status); err != nil {
+			r.mu.Lock()
+			if r.status == nil {
+				r.status = status
+			}
+			r.keep(append(events, r.events...))
+			r.mu.Unlock()
+			return err
+		}
+	}
+	for i, e := range events {
+		if _, err := r.kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil && !refused(err) {
+			r.mu.Lock()
+			r.keep(append(events[i:], r.events...))
+			r.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// refused says whether an event will not be written, however often it is tried.
+func refused(err error) bool {
+	for _, is := range []func(error) bool{apierrors.IsNotFound, apierrors.IsForbidden, apierrors.IsAlreadyExists, apierrors.IsInvalid, apierrors.IsBadRequest, apierrors.IsRequestEntityTooLargeError} {
+		if is(err) {
+			return true
+		}
+	}
+	return false
+}
+
+// writeStatus writes the Agent object's status, and makes the object if it is
+// not there.
+func (r *reporter) writeStatus(ctx context.Context, s v1alpha1.AgentStatus) error {
+	var have v1alpha1.Agent
+	err := r.client.Get(ctx, types.NamespacedName{Name: r.node}, &have)
+	if apierrors.IsNotFound(err) {
+		// It goes with its Node.
+		have = v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: r.node, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Node", Name: r.node, UID: r.uid}}}}
+		err = r.client.Create(ctx, &have)
+	}
+	if err != nil {
+		return err
+	}
+	if old := meta.FindStatusCondition(have.Status.Conditions, "Ready"); old != nil && old.Status == s.Conditions[0].Status {
+		s.Conditions[0].LastTransitionTime = old.LastTransitionTime
+	}
+	return patchStatus(ctx, r.client, &have, map[string]any{"announced": s.Announced, "addresses": s.Addresses, "conditions": s.Conditions})
+}

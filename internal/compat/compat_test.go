@@ -1,0 +1,148 @@
+package compat
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/lb"
+)
+
+var update = flag.Bool("update", false, "write what the files in testdata are translated to")
+
+var both = []lb.Dialect{lb.Native, lb.MetalLB}
+
+// TestServices reads testdata/*.txtar: Services, each followed by what it asks
+// for. With -update these are written anew.
+func TestServices(t *testing.T) {
+	paths, _ := filepath.Glob("testdata/*.txtar")
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s *corev1.Service
+			for i := range archive.Files {
+				f := &archive.Files[i]
+				got := string(f.Data)
+				switch f.Name {
+				case "service":
+					s = parse(t, got)
+				case "asks":
+					got = show(s, both)
+				case "asks, in a class of native pools":
+					got = show(s, both[:1])
+				case "asks, in a class of MetalLB's pools":
+					got = show(s, both[1:])
+				default:
+					t.Errorf("what is %q?", f.Name)
+				}
+				if d := cmp.Diff(string(f.Data), got); d != "" && !*update {
+					t.Errorf("%s: %s (-want +got):\n%s", f.Name, s.Name, d)
+				}
+				f.Data = []byte(got)
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// parse reads a Service. As the API server does, it fills in one IPv4 family.
+func parse(t testing.TB, text string) *corev1.Service {
+	t.Helper()
+	var s corev1.Service
+	if err := yaml.UnmarshalStrict([]byte(text), &s); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	if len(s.Spec.IPFamilies) == 0 {
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	return &s
+}
+
+func show(s *corev1.Service, dialects []lb.Dialect) string {
+	r := Request(s, nil, dialects)
+	var out strings.Builder
+	for _, fact := range []struct{ name, value string }{
+		{"addresses", join(r.Addresses)}, {"pool", r.Pool}, {"share", r.ShareKey}, {"from", join(r.From)},
+	} {
+		if fact.value != "" {
+			fmt.Fprintf(&out, "%s: %s\n", fact.name, fact.value)
+		}
+	}
+	fmt.Fprintf(&out, "voice: %s\n", r.Voice)
+	if r.Invalid != nil {
+		fmt.Fprintf(&out, "%s\n", r.Invalid)
+	}
+	if slices.Contains(dialects, lb.MetalLB) {
+		if old, use := metallb.OldAnnotations(s); old != "" {
+			fmt.Fprintf(&out, "%s\n", lb.OldAnnotation.With(old, use))
+		}
+	}
+	return out.String()
+}
+
+func join[T any](list []T) string {
+	var out []string
+	for _, v := range list {
+		out = append(out, fmt.Sprint(v))
+	}
+	return strings.Join(out, ", ")
+}
+
+// FuzzRequest: whatever the annotations say, what is understood is an answer of
+// its kind, and the same Service is always told the same.
+func FuzzRequest(f *testing.F) {
+	f.Add("192.0.2.7, 2001:db8::7", "edge", "key", "", "", "", "", "edge")
+	f.Add("", "", "", "192.0.2.7", "lab", "other", "192.0.2.8", "a,b")
+	f.Add("192.0.2.7,192.0.2.8,x", " edge ", "\t", "192.0.2.7", "", "", "::1", "/")
+	f.Fuzz(func(t *testing.T, list, pool, key, ownList, ownPool, ownKey, ip, from string) {
+		annotations := map[string]string{}
+		for name, value := range map[string]string{
+			metallb.AnnotationAddresses: list, metallb.AnnotationAddressPool: pool, "metallb.universe.tf/allow-shared-ip": key,
+			"fairlead.io/addresses": ownList, "fairlead.io/pool": ownPool, "fairlead.io/share": ownKey,
+			metallb.AnnotationAllocatedFrom: from, "fairlead.io/allocated-from": from,
+		} {
+			if value != "" {
+				annotations[name] = value
+			}
+		}
+		s := &corev1.Service{Spec: corev1.ServiceSpec{LoadBalancerIP: ip, IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}}}
+		s.Annotations = annotations
+		r := Request(s, nil, both)
+		if r.Invalid != nil {
+			if r.Invalid.Text == "" || len(r.Invalid.Text) > 8192 {
+				t.Errorf("says %d bytes: %.100s", len(r.Invalid.Text), r.Invalid.Text)
+			}
+			return
+		}
+		if strings.TrimSpace(r.Pool) != r.Pool || strings.TrimSpace(r.ShareKey) != r.ShareKey {
+			t.Errorf("blanks in %q or %q", r.Pool, r.ShareKey)
+		}
+		if list != "" && strings.TrimSpace(list) != "" && (len(r.Addresses) != 2 || r.Addresses[0].Is4() == r.Addresses[1].Is4()) {
+			t.Errorf("%q gives %v", list, r.Addresses)
+		}
+		for _, theirs := range []struct{ has, ours, theirs string }{{r.Pool, ownPool, pool}, {r.ShareKey, ownKey, key}} {
+			for _, asked := range []string{strings.TrimSpace(theirs.ours), strings.TrimSpace(theirs.theirs)} {
+				if asked != "" && asked != theirs.has {
+					t.Errorf("asks for %q, gets %q", asked, theirs.has)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,210 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	metallbapi "fairlead.io/api/metallb"
+	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/lb"
+)
+
+// metallbStatus says on objects of MetalLB's kinds how full they are and whether
+// they are used. Where the definitions are MetalLB's own, the API server drops
+// the conditions, and perhaps the numbers: its answers tell.
+type metallbStatus struct {
+	foreign *foreign
+	cache   client.Reader
+	client  client.Client
+	told    *told
+	log     *slog.Logger
+	state   configurationState
+
+	// stale: some object is refused, or has no effect.
+	stale atomic.Bool
+
+	// Kinds of whose status the API server drops the numbers, or the conditions.
+	dropsNumbers, dropsConditions map[string]bool
+}
+
+func newMetalLBStatus(f *foreign, p *poolStatus) *metallbStatus {
+	return &metallbStatus{
+		foreign: f, cache: p.cache, client: p.client, told: p.told, log: p.log,
+		state:        configurationState{foreign: f, cache: p.cache, client: p.client, log: p.log},
+		dropsNumbers: map[string]bool{}, dropsConditions: map[string]bool{},
+	}
+}
+
+// writeAll says whether everything is now as it should be.
+func (m *metallbStatus) writeAll(ctx context.Context, usage []ipam.PoolUsage) bool {
+	objects, err := m.foreign.read(ctx, m.cache)
+	if err != nil {
+		m.log.Warn("MetalLB's objects not read", "error", err)
+		return false
+	}
+	_, found := objects.Translate()
+	used := make(map[string]ipam.PoolUsage, len(objects.Pools))
+	for _, u := range usage {
+		if u.Key.Dialect == lb.MetalLB {
+			used[u.Key.Name] = u
+			if u.Reason.Code == lb.PoolOverlap { // which only all pools together tell
+				found = append(found, overlap(objects, u))
+			}
+		}
+	}
+	reasons := make(map[types.UID]lb.Reason, len(found))
+	for _, f := range found {
+		reasons[f.UID] = f.Reason
+	}
+	done := true
+	for i := range objects.Pools {
+		p := &objects.Pools[i]
+		u, known := used[p.Name]
+		if p.Namespace != objects.Namespace {
+			u, known = ipam.PoolUsage{}, true
+		}
+		reason, told := reasons[p.UID]
+		if !told {
+			reason = lb.PoolReady.With()
+		}
+		done = known && m.write(ctx, p, poolNumbers(u), p.Status.Conditions, reason) && done
+	}
+	for i := range objects.Advertisements {
+		a := &objects.Advertisements[i]
+		done = m.write(ctx, a, nil, a.Status.Conditions, reasons[a.UID]) && done
+	}
+	for _, u := range objects.Unserved {
+		m.told.once(corev1.ObjectReference{APIVersion: unservedVersion(u.Kind), Kind: u.Kind, Namespace: u.Object.Namespace, Name: u.Object.Name, UID: u.UID}, reasons[u.UID])
+	}
+	text := summary(found)
+	m.stale.Store(text != "")
+	return m.state.write(ctx, text) && done
+}
+
+// overlap is what is wrong with the pool of u, which another has the addresses of.
+func overlap(objects *metallb.Objects, u ipam.PoolUsage) metallb.Problem {
+	out := metallb.Problem{Kind: metallb.KindPool, Object: types.NamespacedName{Namespace: objects.Namespace, Name: u.Key.Name}, Reason: u.Reason}
+	for i := range objects.Pools {
+		if p := &objects.Pools[i]; client.ObjectKeyFromObject(p) == out.Object {
+			out.UID = p.UID
+		}
+	}
+	return out
+}
+
+// numbers of an IPAddressPool's status, by field.
+type numbers map[string]int64
+
+// poolNumbers returns what the status of a pool counts. What is free may be more
+// than a number can say; what is a node's is not free, and nothing is in a pool
+// that hands out nothing.
+func poolNumbers(u ipam.PoolUsage) numbers {
+	n := numbers{}
+	for _, f := range lb.Families {
+		n["assigned"+f.String()] = int64(u.Families[f].Used)
+		n["available"+f.String()] = 0
+		if u.Reason.Ready() {
+			n["available"+f.String()] = max(0, u.Families[f].Free)
+		}
+	}
+	return n
+}
+
+func numbersOf(s *metallbapi.IPAddressPoolStatus) numbers {
+	return numbers{"assignedIPv4": s.AssignedIPv4, "availableIPv4": s.AvailableIPv4, "assignedIPv6": s.AssignedIPv6, "availableIPv6": s.AvailableIPv6}
+}
+
+// write makes the status of o, which has conditions now, say count (if o is a
+// pool) and reason. It says whether it does.
+func (m *metallbStatus) write(ctx context.Context, o client.Object, count numbers, conditions []metav1.Condition, reason lb.Reason) bool {
+	kind := kindAdvertisement
+	var have numbers
+	if p, ok := o.(*metallbapi.IPAddressPool); ok {
+		kind, have = kindPool, numbersOf(&p.Status)
+	}
+	want := withReady(conditions, reason, time.Now())
+	miscounts := !m.dropsNumbers[kind.Kind] && !maps.Equal(have, count)
+	missays := !m.dropsConditions[kind.Kind] && !equality.Semantic.DeepEqual(conditions, want)
+	if miscounts || missays {
+		status := map[string]any{"conditions": want}
+		for field, n := range count {
+			status[field] = n
+		}
+		if err := m.patch(ctx, kind, o, status, count); err != nil {
+			if !apierrors.IsConflict(err) && ctx.Err() == nil {
+				m.log.Warn("status not written", "kind", kind.Kind, "object", client.ObjectKeyFromObject(o), "error", err)
+			}
+			return false
+		}
+	}
+	m.told.tell(reference(o, kind), lb.MetalLB, conditions, reason)
+	return true
+}
+
+// patch writes, and learns from the answer what of it the API server has kept.
+func (m *metallbStatus) patch(ctx context.Context, kind schema.GroupVersionKind, o client.Object, status map[string]any, count numbers) error {
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": o.GetResourceVersion()},
+		"status":   status,
+	})
+	if err != nil {
+		return err
+	}
+	answer := objectOf(kind) // o is the cache's
+	answer.SetNamespace(o.GetNamespace())
+	answer.SetName(o.GetName())
+	if err := m.client.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, data), client.FieldOwner(component)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	var kept []metav1.Condition
+	switch a := answer.(type) {
+	case *metallbapi.IPAddressPool:
+		kept = a.Status.Conditions
+		m.dropsNumbers[kind.Kind] = !maps.Equal(numbersOf(&a.Status), count)
+	case *metallbapi.L2Advertisement:
+		kept = a.Status.Conditions
+	}
+	m.dropsConditions[kind.Kind] = meta.FindStatusCondition(kept, conditionReady) == nil
+	return nil
+}
+
+func reference(o client.Object, kind schema.GroupVersionKind) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+}
+
+// summary lists what is wrong, the first few of many.
+func summary(found []metallb.Problem) string {
+	const most = 5
+	var out string
+	n := 0
+	for _, f := range found {
+		if !f.Reason.Warning() {
+			continue
+		}
+		if n++; n <= most {
+			if out != "" {
+				out += " "
+			}
+			out += fmt.Sprintf("%s %s: %s", f.Kind, f.Object, f.Reason.Text)
+		}
+	}
+	if n > most {
+		out += fmt.Sprintf(" And %d more.", n-most)
+	}
+	return out
+}

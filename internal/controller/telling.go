@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/lb"
+)
+
+// tell emits an event if the reason of v is not what the last one said. It runs
+// after that was seen or written on the object, so that it is told also if the
+// answer to the write was lost.
+func (c *services) tell(s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict) {
+	if m.told == v.Reason {
+		return
+	}
+	m.told = v.Reason
+	c.events.add(serviceReference(s), voice(r, v), inVoice(voice(r, v), v))
+	if m.warned || !slices.Contains(r.Dialects, lb.MetalLB) {
+		return
+	}
+	if old, use := metallb.OldAnnotations(s); old != "" {
+		m.warned = true
+		c.events.add(serviceReference(s), lb.MetalLB, lb.OldAnnotation.With(old, use))
+	}
+}
+
+// voice is the dialect in whose words the Service of r is told v.
+func voice(r *lb.Request, v lb.Verdict) lb.Dialect {
+	if len(v.Pools) > 0 {
+		return v.Pools[0].Dialect
+	}
+	return r.Voice
+}
+
+// inVoice is the reason of v as its event tells it: whoever waits for MetalLB's
+// events finds the addresses in its own words first.
+func inVoice(voice lb.Dialect, v lb.Verdict) lb.Reason {
+	r := v.Reason
+	if voice == lb.MetalLB && lb.Reasons[r.Code].MetalLB == lb.Reasons[lb.Ready].MetalLB {
+		texts := make([]string, len(v.Addresses))
+		for i, a := range v.Addresses {
+			texts[i] = a.String()
+		}
+		r.Text = fmt.Sprintf("Assigned IP %q. %s", texts, r.Text)
+	}
+	return r
+}
+
+// tellReleased tells of addresses that v has no longer because the Service asks
+// for something else. It runs before the memo has what v says.
+func (c *services) tellReleased(s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict) {
+	if m.written != "" && slices.Equal(m.published, v.Addresses) {
+		return
+	}
+	before := m.asked
+	m.asked = wishOf(r)
+	if m.written == "" || before == m.asked {
+		return // or two had one address, which is told otherwise
+	}
+	back := slices.DeleteFunc(slices.Clone(m.published), func(a netip.Addr) bool { return slices.Contains(v.Addresses, a) })
+	if len(back) > 0 {
+		c.events.add(serviceReference(s), voice(r, v), lb.AddressReleased.With(lb.ListAddrs(back), before.change(m.asked)))
+	}
+}
+
+// wish is what a Service asks for, to be compared.
+type wish struct {
+	addresses, pool, families, sharing string
+	move                               bool
+}
+
+func wishOf(r *lb.Request) wish {
+	return wish{
+		addresses: addressList(r.Addresses), pool: r.Pool, families: fmt.Sprint(r.Families, r.Policy),
+		sharing: fmt.Sprint(r.ShareKey, r.Backends, r.Ports), move: r.Reallocate,
+	}
+}
+
+// change says what w and now differ in.
+func (w wish) change(now wish) string {
+	switch {
+	case w.addresses != now.addresses && now.addresses != "":
+		return "it asks for another address"
+	case w.pool != now.pool:
+		return "it asks for another pool"
+	case w.families != now.families:
+		return "it asks for other IP families"
+	case w.sharing != now.sharing:
+		return "with the sharing key, ports and traffic policy that it has now it could not stay there"
+	}
+	return "it asks to be moved"
+}
+
+// noLongerOurs says why s, which was ours, is not.
+func noLongerOurs(s *corev1.Service) string {
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return "it is no longer of type LoadBalancer"
+	}
+	return "its class is not served"
+}
