@@ -142,7 +142,7 @@ func (t *transport) attempt(ctx context.Context, c call, body []byte) *Error {
 		failed.OutcomeUnknown = c.writes() && sent.Load()
 		return failed
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	t.metrics.observe(c, strconv.Itoa(resp.StatusCode), began)
 
 	failed.Status = resp.StatusCode

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -29,6 +30,16 @@ func shutDown(name string, want bool) func() error {
 			err = fmt.Errorf("taints %v", n.Spec.Taints)
 		}
 		return err
+	}
+}
+
+func gone(name string) func() error {
+	return func() error {
+		_, err := get(name)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("it is there"), err)
 	}
 }
 
@@ -73,12 +84,7 @@ func TestNodeOfDeletedServer(t *testing.T) {
 	}
 	report(t, "worker-1", corev1.ConditionUnknown)
 	report(t, "worker-2", corev1.ConditionUnknown)
-	rig.Eventually(t, "the Node is gone", func() error {
-		if _, err := get("worker-1"); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
-		}
-		return nil
-	})
+	rig.Eventually(t, "the Node is gone", gone("worker-1"))
 	told(t, "worker-1", "DeletingNode", "does not exist in the cloud provider")
 	if _, err := get("worker-2"); err != nil {
 		t.Errorf("worker-2, whose server is there: %v", err)
@@ -128,12 +134,7 @@ func TestNodeStaysWhateverElseTheCloudAnswers(t *testing.T) {
 				t.Fatalf("the Node: %v", err)
 			}
 			end()
-			rig.Eventually(t, "the Node is gone", func() error {
-				if _, err := get("worker-1"); !apierrors.IsNotFound(err) {
-					return fmt.Errorf("it is there: %v", err)
-				}
-				return nil
-			})
+			rig.Eventually(t, "the Node is gone", gone("worker-1"))
 		})
 	}
 }
@@ -152,12 +153,7 @@ func TestNodesThatAreNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start(t)
-	rig.Eventually(t, "worker-1, whose server is gone, is gone", func() error {
-		if _, err := get("worker-1"); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
-		}
-		return nil
-	})
+	rig.Eventually(t, "worker-1, whose server is gone, is gone", gone("worker-1"))
 	for _, name := range []string{"nameless", "elsewhere"} {
 		if _, err := get(name); err != nil {
 			t.Errorf("node %s: %v", name, err)
