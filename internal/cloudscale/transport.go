@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -132,14 +133,21 @@ func (t *transport) attempt(ctx context.Context, c call, body []byte) *Error {
 	began := time.Now()
 	failed := &Error{Method: c.method, Path: "/v1/" + c.path}
 
-	var sent atomic.Bool // from then on the cloud may do it
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	// From when it is sent on the cloud may do it. A transport that tells nothing
+	// may have sent it at any time.
+	var told, sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:      func(string) { told.Store(true) },
+		WroteHeaders: func() { sent.Store(true) },
+	})
 	token := t.token.current()
 	resp, err := t.send(ctx, c, body, token)
 	if err != nil {
 		t.metrics.observe(c, "none", began)
 		failed.cause = err
-		failed.OutcomeUnknown = c.writes() && sent.Load()
+		dial, _ := errors.AsType[*net.OpError](err)
+		unsent := told.Load() || dial != nil && dial.Op == "dial"
+		failed.OutcomeUnknown = c.writes() && (sent.Load() || !unsent)
 		return failed
 	}
 	defer func() { _ = resp.Body.Close() }()

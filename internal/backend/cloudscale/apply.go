@@ -2,8 +2,10 @@ package cloudscale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"time"
 
 	"fairlead.io/internal/cloudscale"
@@ -63,7 +65,7 @@ func (b *Backend) Apply(ctx context.Context, plan lb.Plan) (Result, error) {
 		switch {
 		case err == nil:
 			r.Done++
-		case cloudscale.IsBusy(err):
+		case cloudscale.IsBusy(err), errors.Is(err, errMore):
 			if r.Done > 0 {
 				b.paced.Store(true)
 			}
@@ -133,20 +135,24 @@ func (r *runner) do(ctx context.Context, s *lb.Step) error {
 	case kindLoadBalancer:
 		return r.loadBalancer(ctx, s)
 	case kindPool:
-		return write(ctx, c.Pools, have.pools, s, r.ids, steps[cloudscale.Pool, cloudscale.PoolPatch]{
+		return write(ctx, r.b, c.Pools, have.pools, s, r.ids, steps[cloudscale.Pool, cloudscale.PoolPatch]{
 			made: have.madePool, dropped: have.droppedPool,
 			patch: func(o *cloudscale.Pool, p cloudscale.PoolPatch) { set(&o.Name, p.Name); set(&o.Tags, p.Tags) },
 		})
 	case kindListener:
-		return write(ctx, c.Listeners, have.listeners, s, r.ids, steps[cloudscale.Listener, cloudscale.ListenerPatch]{patch: patchListener})
+		return write(ctx, r.b, c.Listeners, have.listeners, s, r.ids, steps[cloudscale.Listener, cloudscale.ListenerPatch]{patch: patchListener})
 	case kindMonitor:
-		return write(ctx, c.HealthMonitors, have.monitors, s, r.ids, steps[cloudscale.HealthMonitor, cloudscale.HealthMonitorPatch]{patch: patchMonitor})
+		return write(ctx, r.b, c.HealthMonitors, have.monitors, s, r.ids, steps[cloudscale.HealthMonitor, cloudscale.HealthMonitorPatch]{patch: patchMonitor})
 	case kindMember:
-		return write(ctx, c.Members(s.In), have.membersOf(s.In), s, r.ids, steps[cloudscale.Member, cloudscale.MemberPatch]{
+		return write(ctx, r.b, c.Members(s.In), have.membersOf(s.In), s, r.ids, steps[cloudscale.Member, cloudscale.MemberPatch]{
+			dropped: func(id string) { have.droppedMember(s.In, id) },
 			patch: func(o *cloudscale.Member, p cloudscale.MemberPatch) {
 				set(&o.Name, p.Name)
 				set(&o.Enabled, p.Enabled)
 				set(&o.Tags, p.Tags)
+				if !o.Enabled {
+					have.disable(o.UUID)
+				}
 			},
 		})
 	case kindFloatingIP:
@@ -165,7 +171,7 @@ func (r *runner) do(ctx context.Context, s *lb.Step) error {
 
 func (r *runner) loadBalancer(ctx context.Context, s *lb.Step) error {
 	have := r.b.have
-	return write(ctx, r.b.client.LoadBalancers, have.loadBalancers, s, r.ids, steps[cloudscale.LoadBalancer, cloudscale.LoadBalancerPatch]{
+	return write(ctx, r.b, r.b.client.LoadBalancers, have.loadBalancers, s, r.ids, steps[cloudscale.LoadBalancer, cloudscale.LoadBalancerPatch]{
 		made: func(o cloudscale.LoadBalancer) {
 			have.madeLoadBalancer(o)
 			r.created = &o
@@ -187,7 +193,7 @@ type steps[T, P any] struct {
 
 // write does a step on an object of any kind. What is to be deleted and is not
 // there is deleted.
-func write[T, N, P any](ctx context.Context, c cloudscale.Collection[T, N, P], on *shelf[T], s *lb.Step, ids map[string]string, k steps[T, P]) error {
+func write[T, N, P any](ctx context.Context, b *Backend, c cloudscale.Collection[T, N, P], on *shelf[T], s *lb.Step, ids map[string]string, k steps[T, P]) error {
 	switch body := s.Body.(type) {
 	case N:
 		o, err := c.Create(ctx, body)
@@ -201,10 +207,7 @@ func write[T, N, P any](ctx context.Context, c cloudscale.Collection[T, N, P], o
 			on.put(*o)
 		}
 	case P:
-		if err := c.Patch(ctx, s.ID, body); err != nil {
-			return err
-		}
-		on.edit(s.ID, func(o *T) { k.patch(o, body) })
+		return patch(ctx, b, c, s.ID, body, func(done P) { on.edit(s.ID, func(o *T) { k.patch(o, done) }) })
 	default:
 		if err := c.Delete(ctx, s.ID); err != nil && !cloudscale.IsNotFound(err) {
 			return err
@@ -216,6 +219,51 @@ func write[T, N, P any](ctx context.Context, c cloudscale.Collection[T, N, P], o
 		}
 	}
 	return nil
+}
+
+// errMore is a step of which something is left for the next look.
+var errMore = errors.New("something is left")
+
+// patch changes fields of an object: all at once or, if the cloud does not accept
+// that, one after the other. It says of servers that only one attribute can be
+// changed at a time; nobody knows about load balancers.
+func patch[T, N, P any](ctx context.Context, b *Backend, c cloudscale.Collection[T, N, P], id string, body P, done func(P)) error {
+	each := fieldsOf(body)
+	if len(each) > 1 && !b.singly.Load() {
+		err := c.Patch(ctx, id, body)
+		if !cloudscale.IsInvalid(err) {
+			if err == nil {
+				done(body)
+			}
+			return err
+		}
+		b.singly.Store(true)
+	}
+	for i, one := range each {
+		if i > 0 && b.paced.Load() {
+			return errMore
+		}
+		if err := c.Patch(ctx, id, one); err != nil {
+			return err
+		}
+		done(one)
+	}
+	return nil
+}
+
+// fieldsOf returns a patch of one field for each that is set. All fields of
+// patches are pointers.
+func fieldsOf[P any](body P) []P {
+	var out []P
+	from := reflect.ValueOf(body)
+	for i := range from.NumField() {
+		if !from.Field(i).IsNil() {
+			var one P
+			reflect.ValueOf(&one).Elem().Field(i).Set(from.Field(i))
+			out = append(out, one)
+		}
+	}
+	return out
 }
 
 // set is what a patch does to a field.

@@ -34,6 +34,8 @@ type Backend struct {
 	// paced is set once the cloud refused a change because of the one before:
 	// from then on a look is taken after each.
 	paced atomic.Bool
+	// singly is set once the cloud refused to change several fields at once.
+	singly atomic.Bool
 
 	mu    sync.Mutex
 	memos map[types.UID]memo
@@ -42,6 +44,7 @@ type Backend struct {
 // memo is what is remembered about a Service.
 type memo struct {
 	settled string    // what was wanted when all was as it should be
+	told    string    // what was wanted when a change was last told
 	created time.Time // when a load balancer may have been made, but the answer was lost
 }
 
@@ -98,13 +101,16 @@ func (b *Backend) Sync(ctx context.Context, w Want) (Outcome, error) {
 		out.Reason, out.Again = lb.ChangesPlanned.With(out.Plan), 0
 		return out, nil
 	}
-	drift := b.drifted(w, seen, out.Plan)
+	news := b.news(w, seen, out.Plan)
 	result, err := b.apply(ctx, seen, out.Plan)
 	out.Done = result.Done
 	if result.Again > 0 && (out.Again == 0 || result.Again < out.Again) {
 		out.Again = result.Again
 	}
 	b.remember(w, seen, result, err)
+	if news != "" && result.Done > 0 {
+		out.Tell = append(out.Tell, news.With(out.Plan))
+	}
 	if err != nil {
 		f := failed(w, err)
 		out.Reason, out.Annotations = f.Reason, b.annotations(seen, result)
@@ -113,7 +119,7 @@ func (b *Backend) Sync(ctx context.Context, w Want) (Outcome, error) {
 		}
 		return out, err
 	}
-	b.conclude(&out, w, seen, result, drift)
+	b.conclude(&out, w, seen, result)
 	return out, nil
 }
 

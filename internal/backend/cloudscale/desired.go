@@ -22,7 +22,6 @@ const (
 	tagUID     = "k8s-service-uid"  // the Service's
 	tagService = "k8s-service"      // its namespace and name, for people
 	tagVersion = "k8s-service-config-version"
-	tagDrained = "fairlead-drained-at" // of members: since when it gets no new connections, in Unix seconds
 )
 
 // Desired is what a Service asks of the cloud. It has no clock and no IDs: the

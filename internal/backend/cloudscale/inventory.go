@@ -2,6 +2,7 @@ package cloudscale
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type inventory struct {
 	members map[string]*shelf[cloudscale.Member] // by pool
 	// born is when we made a load balancer: there was nothing in it.
 	born map[string]time.Time
+	// disabled is when we have told a member to get no new connections.
+	disabled map[string]time.Time
 }
 
 func newInventory(c *cloudscale.Client) *inventory {
@@ -34,6 +37,7 @@ func newInventory(c *cloudscale.Client) *inventory {
 		client:        c,
 		members:       map[string]*shelf[cloudscale.Member]{},
 		born:          map[string]time.Time{},
+		disabled:      map[string]time.Time{},
 		loadBalancers: newShelf(c.LoadBalancers.List, func(o *cloudscale.LoadBalancer) string { return o.UUID }),
 		pools:         newShelf(c.Pools.List, func(o *cloudscale.Pool) string { return o.UUID }),
 		listeners:     newShelf(c.Listeners.List, func(o *cloudscale.Listener) string { return o.UUID }),
@@ -133,6 +137,28 @@ func (v *inventory) droppedPool(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.members, id)
+}
+
+func (v *inventory) droppedMember(pool, id string) {
+	v.membersOf(pool).drop(id)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.disabled, id)
+}
+
+// disabledSince returns since when members are disabled, of those that we have
+// disabled.
+func (v *inventory) disabledSince() map[string]time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.disabled)
+}
+
+// disable notes that a member was disabled just now.
+func (v *inventory) disable(member string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.disabled[member] = time.Now()
 }
 
 // forget everything: a write did not go as it should, so something is not as we

@@ -31,6 +31,7 @@ type Actual struct {
 	Listeners     []cloudscale.Listener
 	Monitors      []cloudscale.HealthMonitor
 	Members       map[string][]cloudscale.Member // by pool
+	Disabled      map[string]time.Time           // by member: since when it gets no new connections, if that was our doing
 	FloatingIPs   []cloudscale.FloatingIP        // all of the project
 }
 
@@ -184,6 +185,7 @@ func (b *Backend) fill(ctx context.Context, seen *Observation, since time.Time) 
 	if err := b.readFloatingIPs(ctx, seen, since); err != nil {
 		return err
 	}
+	a.Disabled = b.have.disabledSince()
 	// Whether a member may go depends on how the others are at this moment.
 	for _, pool := range retiring(seen.Plan()) {
 		if a.Members[pool], err = b.have.membersOf(pool).since(ctx, a.Now.Add(-recent), time.Time{}); err != nil {

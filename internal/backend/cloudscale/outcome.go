@@ -38,7 +38,7 @@ func failed(w Want, err error) Outcome {
 }
 
 // conclude says how the Service stands after a look at which nothing went wrong.
-func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Result, drift bool) {
+func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Result) {
 	out.Annotations = b.annotations(seen, result)
 	own := seen.Actual.lb()
 	if result.Created != nil {
@@ -64,15 +64,6 @@ func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Resul
 		if why := refusals(out.Plan, kindLoadBalancer); why != "" {
 			out.Reason = lb.ChangeRefused.With(why)
 		}
-	}
-	switch {
-	case result.Done == 0:
-	case drift:
-		out.Tell = append(out.Tell, lb.DriftRepaired.With(out.Plan))
-	case seen.Actual.lb() == nil:
-		out.Tell = append(out.Tell, lb.EnsuringLoadBalancer.With(out.Plan))
-	default:
-		out.Tell = append(out.Tell, lb.UpdatedLoadBalancer.With(out.Plan))
 	}
 }
 
@@ -156,30 +147,47 @@ func published(in []corev1.LoadBalancerIngress) []string {
 	return out
 }
 
-// drifted says whether a plan undoes what somebody else did: all was as it should
-// be, and nothing else is wanted since.
-func (b *Backend) drifted(w Want, seen *Observation, p lb.Plan) bool {
+// news says as what a plan is told, if it is: a change that takes several looks
+// is told at the first. A plan undoes what somebody else did if all was as it
+// should be, and nothing else is wanted since.
+func (b *Backend) news(w Want, seen *Observation, p lb.Plan) lb.Code {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(p.Steps) > len(p.Refused()) && b.memos[w.Service.UID].settled == fingerprint(&seen.Desired)
+	m, wish := b.memos[w.Service.UID], fingerprint(&seen.Desired)
+	switch {
+	case len(p.Steps) == len(p.Refused()) || w.Gone:
+		return ""
+	case m.settled == wish:
+		return lb.DriftRepaired
+	case m.told == wish:
+		return ""
+	case seen.Actual.lb() == nil:
+		return lb.EnsuringLoadBalancer
+	default:
+		return lb.UpdatedLoadBalancer
+	}
 }
 
 // remember what the next look has to know.
 func (b *Backend) remember(w Want, seen *Observation, result Result, err error) {
-	m := memo{}
-	switch {
-	case result.Unknown:
-		m.created = seen.Actual.Now
-	case seen.busy:
+	if seen.busy {
 		return
-	case err == nil && result.Again == 0 && !seen.Desired.Nothing:
-		m.settled = fingerprint(&seen.Desired)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w.Gone {
 		delete(b.memos, w.Service.UID)
 		return
+	}
+	m, wish := memo{told: b.memos[w.Service.UID].told}, fingerprint(&seen.Desired)
+	if result.Done > 0 {
+		m.told = wish
+	}
+	switch {
+	case result.Unknown:
+		m.created = seen.Actual.Now
+	case err == nil && result.Again == 0 && !seen.Desired.Nothing:
+		m.settled, m.told = wish, wish
 	}
 	b.memos[w.Service.UID] = m
 }

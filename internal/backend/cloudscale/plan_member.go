@@ -1,11 +1,8 @@
 package cloudscale
 
 import (
-	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	"fairlead.io/internal/cloudscale"
@@ -111,12 +108,6 @@ func (p *planner) patchMember(i int, m *cloudscale.Member, k memberKey) {
 		Name:    differing(&changes, "name", m.Name, k.name()),
 		Enabled: differing(&changes, "enabled", m.Enabled, true),
 	}
-	if _, drained := m.Tags[tagDrained]; drained {
-		tags := maps.Clone(m.Tags)
-		delete(tags, tagDrained)
-		patch.Tags = &tags
-		changes = append(changes, lb.Change{Field: "tag " + tagDrained, From: m.Tags[tagDrained], To: "none"})
-	}
 	if len(changes) > 0 {
 		s := lb.Step{Verb: lb.VerbUpdate, Kind: kindMember, Name: m.Name, ID: m.UUID, Body: patch, Changes: changes}
 		s.In = p.inPool(&s, i)
@@ -152,23 +143,16 @@ func (p *planner) retire(i int) {
 	}
 }
 
-// undrained is how long a disabled member has yet to stay. One that somebody
-// else has disabled has been so for long enough.
+// undrained is how long a disabled member has yet to stay. One that somebody else
+// has disabled, or we in another life, has been so for long enough.
 func (p *planner) undrained(m *cloudscale.Member) time.Duration {
-	since, err := strconv.ParseInt(m.Tags[tagDrained], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return min(max(time.Unix(since, 0).Add(drainTime).Sub(p.a.Now), 0), drainTime)
+	return min(max(p.a.Disabled[m.UUID].Add(drainTime).Sub(p.a.Now), 0), drainTime)
 }
 
 func (p *planner) disableMember(i int, m *cloudscale.Member, s lb.Step) {
 	off := false
-	tags := cloudscale.Tags{}
-	maps.Copy(tags, m.Tags)
-	tags[tagDrained] = fmt.Sprint(p.a.Now.Unix())
 	s.Verb, s.Kind, s.Name, s.ID = lb.VerbUpdate, kindMember, m.Name, m.UUID
-	s.Body = cloudscale.MemberPatch{Enabled: &off, Tags: &tags}
+	s.Body = cloudscale.MemberPatch{Enabled: &off}
 	s.Changes = []lb.Change{{Field: "enabled", From: "true", To: "false"}}
 	s.In = p.inPool(&s, i)
 	p.add(s)
