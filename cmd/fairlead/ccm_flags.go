@@ -42,7 +42,7 @@ type ccmFlags struct {
 }
 
 // ccmNeedless are the others.
-var ccmNeedless = []foreignFlag{
+var ccmNeedless = []needless{
 	{name: "allow-untagged-cloud", why: "load balancers are found by their Services, and servers by their Nodes", bare: true},
 	{name: "cloud-config", why: "the clouds are configured by environment variables"},
 	{name: "allocate-node-cidrs", why: "there are no routes to be made in the cloud", bare: true},
@@ -109,7 +109,7 @@ func (c *ccmFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&c.monitorPeriod, "node-monitor-period", 0, "how often Nodes that are not ready are looked up in the cloud; 0 is the default of 5s")
 	f.DurationVar(&c.statusPeriod, "node-status-update-frequency", 0, "how often the addresses of Nodes are looked up in the cloud; 0 is the default of 5m")
 	f.IntVarP(&c.verbosity, "v", "v", 0, fmt.Sprintf("from %d on the same as --log-level=debug", debugVerbosity))
-	addForeign(f, ccmNeedless...)
+	addNeedless(f, ccmNeedless...)
 }
 
 // level is how much is logged.

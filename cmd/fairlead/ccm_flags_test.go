@@ -36,7 +36,7 @@ func TestCloudscaleManifest(t *testing.T) {
 		t.Errorf("logs %s", got)
 	}
 	var out bytes.Buffer
-	tellForeign(c.flags, slog.New(slog.NewTextHandler(&out, nil)), ccmNeedless...)
+	tellNeedless(c.flags, slog.New(slog.NewTextHandler(&out, nil)), ccmNeedless...)
 	if n := strings.Count(out.String(), "\n"); n != 1 || !strings.Contains(out.String(), "--allow-untagged-cloud") {
 		t.Errorf("told: %s", &out)
 	}
@@ -50,7 +50,7 @@ func TestNeedlessFlags(t *testing.T) {
 		}
 		c := parse(t, args...)
 		var out bytes.Buffer
-		tellForeign(c.flags, slog.New(slog.NewTextHandler(&out, nil)), ccmNeedless...)
+		tellNeedless(c.flags, slog.New(slog.NewTextHandler(&out, nil)), ccmNeedless...)
 		if !strings.Contains(out.String(), "--"+n.name) || !c.flags.Lookup(n.name).Hidden {
 			t.Errorf("%s: told %q", n.name, &out)
 		}

@@ -92,7 +92,7 @@ else from where the API server can be reached.`,
 			return err
 		}
 		o.REST.Host = cmp.Or(ccm.master, o.REST.Host)
-		tellForeign(f, o.Log, ccmNeedless...)
+		tellNeedless(f, o.Log, ccmNeedless...)
 		var n nodes.Options
 		ccm.nodes(&n)
 		if err := addCloudscale(&o, n); err != nil {
