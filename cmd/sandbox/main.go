@@ -47,7 +47,7 @@ func newCommand() *cobra.Command {
 		onHost("heal", "plug the cable in again", func(_ context.Context, host string) error { return cluster.Heal(host) }),
 		onHost("kill", "end a node, or \"control\", as a power failure does", cluster.Kill),
 		onHost("restart", "start a node, or \"control\", again", cluster.Restart),
-		nicCommand(cluster), loadCommand(cluster), imageCommand(), nodeInitCommand(), forwardCommand())
+		nicCommand(cluster), loadCommand(cluster), imageCommand(), cloudscaleCommand(), nodeInitCommand(), forwardCommand())
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package cloudscale
 
 import (
 	"net/netip"
+	"slices"
 )
 
 // subnet finds a subnet, be it public.
@@ -63,7 +64,8 @@ func (s *Simulator) take(subnet *Subnet) (netip.Addr, bool) {
 		if a = a.Next(); !subnet.CIDR.Contains(a) {
 			a = subnet.CIDR.Addr()
 		}
-		if usable(subnet, a) && !s.inUse(subnet, a) {
+		reserved := slices.ContainsFunc(s.options.Reserved, func(p netip.Prefix) bool { return p.Contains(a) })
+		if usable(subnet, a) && !reserved && !s.inUse(subnet, a) {
 			s.lastTaken[subnet.CIDR] = a
 			return a, true
 		}

@@ -50,7 +50,8 @@ type Options struct {
 	// Default: prefixes that are set aside for documentation.
 	Public      map[string][]netip.Prefix
 	FloatingIPs []netip.Prefix
-	Seed        uint64 // of all UUIDs; the same seed gives the same
+	Reserved    []netip.Prefix // whose addresses are given to nobody who does not ask for them
+	Seed        uint64         // of all UUIDs; the same seed gives the same
 	Clock       Clock
 }
 
