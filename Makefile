@@ -25,8 +25,8 @@ kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes th
 image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
 	bin/sandbox image fairlead/fairlead:$(VERSION) bin/fairlead.tar
 
-up: kube ## start a real cluster of three nodes on this machine, with Fairlead in it
-	bin/sandbox up
+up: kube ## start a real cluster of three nodes on this machine, with Fairlead in it (CLOUD=cloudscale: in that cloud)
+	bin/sandbox up $(if $(CLOUD),--cloud $(CLOUD))
 
 down: build ## stop that cluster and leave nothing behind
 	bin/sandbox down

@@ -5,9 +5,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
 )
 
@@ -75,6 +77,24 @@ of its requests are below /sandbox/ of the same address, with the same token.`,
 		panic(err)
 	}
 	return cmd
+}
+
+func cloudCommand(c *sandbox.Cluster) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cloud METHOD PATH [BODY]",
+		Short: "ask the cloud that the cluster is in, with its token",
+		Example: `  sandbox cloud GET /v1/load-balancers
+  sandbox cloud POST /sandbox/faults '{"kind": "listeners", "status": 503}'`,
+		Args: cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			answer, err := c.CloudRequest(cmd.Context(), args[0], args[1], strings.Join(args[2:], ""))
+			if err != nil {
+				return err
+			}
+			_, err = os.Stdout.Write(answer)
+			return err
+		},
+	}
 }
 
 func prefixes(texts []string) ([]netip.Prefix, error) {

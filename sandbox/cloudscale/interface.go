@@ -82,6 +82,20 @@ func (s *Simulator) fill(zone string, nics []wantedInterface, before []Interface
 	return filled, nil
 }
 
+// inSubnets finds the subnets of addresses that do not name theirs.
+func (s *Simulator) inSubnets(nic Interface, zone string) []Address {
+	var all []Address
+	for _, a := range nic.Addresses {
+		for _, subnet := range s.subnetsFor(nic.Network, zone) {
+			if a.Subnet == "" && subnet.CIDR.Contains(a.Address) {
+				a.Subnet = subnet.UUID
+			}
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
 func addressesIn(nics []Interface, network string) []Address {
 	for _, nic := range nics {
 		if nic.Network == network {

@@ -201,7 +201,8 @@ func (s *Simulator) actOnServer(q *request) error {
 }
 
 // AddServer adds a server, and returns it with its UUID and defaults. Public
-// interfaces without addresses get one of each family.
+// interfaces without addresses get one of each family. Addresses that do not
+// say so are in that subnet of their network that contains them, if there is one.
 func (s *Simulator) AddServer(server Server) Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +215,9 @@ func (s *Simulator) AddServer(server Server) Server {
 			if filled, err := s.fill(server.Zone, []wantedInterface{{all: true}}, nil); err == nil {
 				server.Interfaces[i] = filled[0]
 			}
+			continue
 		}
+		server.Interfaces[i].Addresses = s.inSubnets(nic, server.Zone)
 	}
 	return *s.addServer(server)
 }
@@ -238,25 +241,17 @@ func (s *Simulator) addServer(server Server) *Server {
 }
 
 // AddNode adds a server as nodes of a cluster are: with a public interface,
-// and a private one with the given addresses of the subnet's network. Its
-// addresses in other subnets of that network are recognised as theirs.
+// and one with the given addresses in the network of the subnet.
 func (s *Simulator) AddNode(name, zone, subnet string, private ...netip.Addr) Server {
 	s.mu.Lock()
-	network := ""
+	var nic Interface
 	if n := s.subnets.get(subnet); n != nil {
-		network = n.Network
-	}
-	nic := Interface{Network: network}
-	for _, a := range private {
-		of := ""
-		for _, n := range s.subnetsOf(network) {
-			if n.CIDR.Contains(a) {
-				of = n.UUID
-			}
-		}
-		nic.Addresses = append(nic.Addresses, Address{a, of})
+		nic.Network = n.Network
 	}
 	s.mu.Unlock()
+	for _, a := range private {
+		nic.Addresses = append(nic.Addresses, Address{Address: a})
+	}
 	return s.AddServer(Server{Name: name, Zone: zone, Interfaces: []Interface{{}, nic}})
 }
 
