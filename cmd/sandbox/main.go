@@ -144,7 +144,11 @@ func execCommand(c *sandbox.Cluster) *cobra.Command {
 		Example: "  sandbox exec client -- ip neighbour",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			command, err := c.ExecCommand(cmd.Context(), args[0], args[1:]...)
+			name, argv := args[0], args[1:]
+			if argv[0] == "--" && len(argv) > 1 {
+				argv = argv[1:]
+			}
+			command, err := c.ExecCommand(cmd.Context(), name, argv...)
 			if err != nil {
 				return err
 			}
