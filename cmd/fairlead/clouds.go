@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	backend "fairlead.io/internal/backend/cloudscale"
 	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
@@ -15,8 +16,8 @@ import (
 )
 
 // addCloudscale adds to the controller what the configuration has of
-// cloudscale.ch. n is what is known of the node controllers already.
-func addCloudscale(o *controller.Options, n nodes.Options) error {
+// cloudscale.ch. n and cloud are what flags say about them.
+func addCloudscale(o *controller.Options, n nodes.Options, cloud controller.Cloud) error {
 	looksAfterNodes := o.Config.Nodes.Cloud == config.CloudscaleNodes
 	if !looksAfterNodes && !slices.Contains(o.Config.Backends(), config.Cloudscale) {
 		return nil
@@ -39,6 +40,10 @@ func addCloudscale(o *controller.Options, n nodes.Options) error {
 		n.REST, n.Log, n.Cloud, n.Instances = o.REST, o.Log, string(config.CloudscaleNodes), nodes.NewCloudscale(client, servers)
 		o.Parts = append(o.Parts, nodes.New(n))
 		o.Metrics = append(o.Metrics, nodes.Metrics)
+	}
+	if slices.Contains(o.Config.Backends(), config.Cloudscale) {
+		cloud.Backend = backend.New(backend.Options{Client: client, Servers: servers, Cluster: o.Config.ClusterName})
+		o.Cloud = &cloud
 	}
 	return nil
 }

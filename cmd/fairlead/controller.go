@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -31,6 +32,7 @@ func newControllerCommand() *cobra.Command {
 		leaderNamespace, class string
 		logs                   logFlags
 		ccm                    ccmFlags
+		cloud                  controller.Cloud
 		o                      controller.Options
 	)
 	c := &cobra.Command{
@@ -53,6 +55,8 @@ else from where the API server can be reached.`,
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
 	f.StringVar(&class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from pools of MetalLB's kinds and our own, instead of the classes of the configuration")
 	f.StringVar(&o.MetalLBNamespace, "metallb-namespace", cmp.Or(os.Getenv("METALLB_NAMESPACE"), "metallb-system"), "namespace in which objects of MetalLB's kinds count (default: $METALLB_NAMESPACE, or metallb-system)")
+	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "how often load balancers in a cloud are compared with what Services ask for, and repaired; 0 is never")
+	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; tell in events what would be changed, and what that would cost")
 	logs.add(f)
 	ccm.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
@@ -95,7 +99,7 @@ else from where the API server can be reached.`,
 		tellNeedless(f, o.Log, ccmNeedless...)
 		var n nodes.Options
 		ccm.nodes(&n)
-		if err := addCloudscale(&o, n); err != nil {
+		if err := addCloudscale(&o, n, cloud); err != nil {
 			return err
 		}
 		if os.Getenv("GOGC") == "" {

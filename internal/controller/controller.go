@@ -42,6 +42,8 @@ type Options struct {
 	// LeaderLease is the Lease's name; empty means our own.
 	LeaderLease string
 
+	// Cloud, if not nil, has the load balancers of classes with its backend.
+	Cloud *Cloud
 	// Parts run beside the controller, in the leader alone if they say so.
 	Parts []manager.Runnable
 	// Metrics are served beside the controller's.
@@ -89,10 +91,13 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	waited := prometheus.NewHistogram(timeToAddressOpts)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{l}, waited)
-
 	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log, waited: waited}
+	var cloud *cloudServices
+	if o.Cloud != nil {
+		cloud = &cloudServices{Cloud: *o.Cloud, cache: mgr.GetCache(), client: writer, config: o.Config, log: o.Log}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{l, cloud}, waited)
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
 	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
 	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, foreign: f, ledger: l, log: o.Log}
@@ -106,6 +111,13 @@ func Run(ctx context.Context, o Options) error {
 		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
 		func() error { return watchPools(mgr, l, f) },
 		func() error { return watchNodes(mgr, l) },
+		func() error {
+			if cloud == nil {
+				return nil
+			}
+			cloud.events = svc.events
+			return watchCloud(mgr, cloud, o.Workers)
+		},
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
 		func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) },
 		func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },

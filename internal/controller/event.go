@@ -34,6 +34,9 @@ const (
 	eventsKept = 20_000
 )
 
+// cloudVoice is how cloud controller managers tell of load balancers.
+const cloudVoice lb.Dialect = "cloud"
+
 // events writes events one at a time, behind the addresses: while busy says
 // that reconciles are waiting, events wait, too. (client-go's recorder writes
 // at once, drops in bursts, and folds similar events of different Services.)
@@ -143,6 +146,9 @@ func (w waitingEvent) event() *corev1.Event {
 		if theirs := lb.Reasons[w.reason.Code].MetalLB; theirs != "" {
 			reason = theirs
 		}
+	}
+	if theirs := lb.Reasons[w.reason.Code].Cloud; w.voice == cloudVoice && theirs != "" {
+		reason = theirs
 	}
 	return &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: name},

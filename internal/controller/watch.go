@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -76,7 +77,7 @@ func slim(in any) (any, error) {
 			o.Labels, o.Status = nil, metallbapi.ConfigurationStateStatus{}
 		}
 	case *corev1.Service:
-		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) {
+		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) && !slices.Contains(o.Finalizers, Finalizer) {
 			o.Annotations, o.Labels, o.Spec, o.Status = nil, nil, corev1.ServiceSpec{Type: o.Spec.Type}, corev1.ServiceStatus{}
 		}
 	case *corev1.Node:
