@@ -29,8 +29,9 @@ func newControllerCommand() *cobra.Command {
 	var (
 		kubeconfig, configFile string
 		leaderElect            bool
-		leaderNamespace, class string
+		leaderNamespace        string
 		logs                   logFlags
+		classic                metallbFlags
 		ccm                    ccmFlags
 		cloud                  controller.Cloud
 		o                      controller.Options
@@ -53,11 +54,11 @@ else from where the API server can be reached.`,
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
-	f.StringVar(&class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from pools of MetalLB's kinds and our own, instead of the classes of the configuration")
-	f.StringVar(&o.MetalLBNamespace, "metallb-namespace", cmp.Or(os.Getenv("METALLB_NAMESPACE"), "metallb-system"), "namespace in which objects of MetalLB's kinds count (default: $METALLB_NAMESPACE, or metallb-system)")
 	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "how often load balancers in a cloud are compared with what Services ask for, and repaired; 0 is never")
 	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; tell in events what would be changed, and what that would cost")
 	logs.add(f)
+	classic.add(f)
+	addNeedless(f, needlessForController...)
 	ccm.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if f.Changed("concurrent-service-syncs") && !f.Changed("workers") {
@@ -82,8 +83,13 @@ else from where the API server can be reached.`,
 		} else if o.Config.Nodes.Cloud != config.NoCloud {
 			o.LeaderLease = cmp.Or(o.LeaderLease, ccmLease)
 		}
-		if f.Changed("lb-class") {
-			o.Config = o.Config.OnlyClass(class)
+		o.Config = classic.configuration(o.Config)
+		o.MetalLBNamespace = classic.namespace
+		if o.MetricsAddress, err = classic.metrics(o.MetricsAddress); err != nil {
+			return err
+		}
+		if o.HealthAddress, err = classic.health(o.HealthAddress, ""); err != nil {
+			return err
 		}
 		if o.Config, err = ccm.configuration(o.Config); err != nil {
 			return err
@@ -92,6 +98,7 @@ else from where the API server can be reached.`,
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
 		}
+		tellNeedless(f, o.Log, needlessForController...)
 		if o.REST, err = restConfig(kubeconfig, "controller"); err != nil {
 			return err
 		}

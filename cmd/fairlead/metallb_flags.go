@@ -48,6 +48,18 @@ var needlessForAgent = append([]needless{
 	{name: "ml-wan-config", why: "agents adapt to slow networks by themselves", bare: true},
 }, needlessEverywhere...)
 
+// Flags of MetalLB's controller besides these.
+var needlessForController = append([]needless{
+	{name: "ml-secret-name", why: "agents have a Secret of their own, which the controller makes"},
+	{name: "deployment", why: "nothing that is made here goes with a Deployment"},
+	{name: "webhook-mode", why: "there is no webhook: every object says itself what is wrong with it"},
+	{name: "webhook-secret", why: "there is no webhook"},
+	{name: "webhook-http2", why: "there is no webhook", bare: true},
+	{name: "cert-dir", why: "there is no webhook"},
+	{name: "cert-service-name", why: "there is no webhook"},
+	{name: "disable-cert-rotation", why: "there is no webhook", bare: true},
+}, needlessEverywhere...)
+
 // addNeedless has f take the flags of table.
 func addNeedless(f *pflag.FlagSet, table ...needless) {
 	for _, n := range table {
@@ -132,7 +144,12 @@ func env(name, other string) string { return cmp.Or(os.Getenv(name), other) }
 // seconds is a duration that may also be written as a number of seconds.
 type seconds time.Duration
 
-func (s *seconds) String() string { return time.Duration(*s).String() }
+func (s *seconds) String() string {
+	if *s == 0 {
+		return "0"
+	}
+	return time.Duration(*s).String()
+}
 
 // Type is how the flag is shown.
 func (*seconds) Type() string { return "seconds" }

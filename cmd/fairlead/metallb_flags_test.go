@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"fairlead.io/internal/config"
@@ -23,28 +24,45 @@ var speakerFlags = strings.Fields(`
 	--frrk8s-namespace=frr --frrk8s-secret-passthrough --tls-min-version=VersionTLS13 --tls-cipher-suites=a,b
 	--tls-curve-preferences=X25519 --metrics-cert-dir=/certs --gratuitous-arp-interval=30 --kubeconfig=/none`)
 
-func TestAgentTakesAllFlagsOfTheSpeaker(t *testing.T) {
-	c := newAgentCommand()
-	if err := c.ParseFlags(speakerFlags); err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	tellNeedless(c.Flags(), slog.New(slog.NewJSONHandler(&log, nil)), needlessForAgent...)
-	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != len(needlessForAgent) {
-		t.Errorf("%d lines for %d flags:\n%s", len(lines), len(needlessForAgent), log.String())
-	}
-	for _, n := range needlessForAgent {
-		if strings.Count(log.String(), fmt.Sprintf(`"flag":"--%s"`, n.name)) != 1 {
-			t.Errorf("--%s is not told of once:\n%s", n.name, log.String())
+// The same of MetalLB's controller.
+var controllerFlags = strings.Fields(`
+	--port=7472 --namespace=metallb-system --ml-secret-name=memberlist --deployment=controller --log-level=none
+	--pprof-bind-address=:6060 --health-probe-port=17472 --disable-cert-rotation --cert-dir=/certs
+	--cert-service-name=metallb-webhook-service --lb-class= --webhook-mode=enabled --webhook-secret=metallb-webhook-cert
+	--pod-name=controller-x --webhook-http2=false --tls-min-version=VersionTLS13 --tls-cipher-suites=a,b
+	--tls-curve-preferences=X25519 --metrics-cert-dir=/certs --kubeconfig=/none`)
+
+func TestAllFlagsOfMetalLBAreTaken(t *testing.T) {
+	for _, daemon := range []struct {
+		command  func() *cobra.Command
+		flags    []string
+		needless []needless
+	}{
+		{newAgentCommand, speakerFlags, needlessForAgent},
+		{newControllerCommand, controllerFlags, needlessForController},
+	} {
+		c := daemon.command()
+		if err := c.ParseFlags(daemon.flags); err != nil {
+			t.Fatal(err)
 		}
-		if strings.Contains(c.UsageString(), "--"+n.name) {
-			t.Errorf("--%s is in the help", n.name)
+		var log bytes.Buffer
+		tellNeedless(c.Flags(), slog.New(slog.NewJSONHandler(&log, nil)), daemon.needless...)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != len(daemon.needless) {
+			t.Errorf("%s: %d lines for %d flags:\n%s", c.Name(), len(lines), len(daemon.needless), log.String())
 		}
-	}
-	log.Reset()
-	if tellNeedless(newAgentCommand().Flags(), slog.New(slog.NewJSONHandler(&log, nil)), needlessForAgent...); log.Len() > 0 {
-		t.Errorf("flags that were not given are told of: %s", log.String())
+		for _, n := range daemon.needless {
+			if strings.Count(log.String(), fmt.Sprintf(`"flag":"--%s"`, n.name)) != 1 {
+				t.Errorf("%s: --%s is not told of once:\n%s", c.Name(), n.name, log.String())
+			}
+			if strings.Contains(c.UsageString(), "--"+n.name) {
+				t.Errorf("%s: --%s is in the help", c.Name(), n.name)
+			}
+		}
+		log.Reset()
+		if tellNeedless(daemon.command().Flags(), slog.New(slog.NewJSONHandler(&log, nil)), daemon.needless...); log.Len() > 0 {
+			t.Errorf("%s: flags that were not given are told of: %s", c.Name(), log.String())
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func (a *agent) writeClassic(o Options, d kinds.Discovery, kind client.Object, n
 		if err == nil {
 			a.running.Go(func() { _ = c.Start(ctx) })
 			there.Store(true)
-			paced(ctx, a.log, name, arrived, pass)
+			paced(a.reporting, a.log, name, arrived, pass)
 			return
 		}
 		a.log.Warn(name+" cannot be written yet; trying again", "error", err)

@@ -84,6 +84,7 @@ const farewellTime = 3 * time.Second
 // farewell says, as the last thing, that this node announces nothing any more,
 // and removes what would go on saying so.
 func (a *agent) farewell() {
+	a.endReporting() // what is being written now may take longer than we have
 	ctx, cancel := context.WithTimeout(a.background, farewellTime)
 	defer cancel()
 	a.reportDirty = true

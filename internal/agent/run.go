@@ -97,6 +97,8 @@ type agent struct {
 	sightings    chan sighting
 	probes       chan probeResult
 	background   context.Context // ends with the agent
+	reporting    context.Context // ends before, so that the last report is the last
+	endReporting context.CancelFunc
 	running      sync.WaitGroup
 	frames       atomic.Uint64 // sent
 
@@ -164,6 +166,8 @@ func Run(ctx context.Context, o Options) error {
 	defer a.running.Wait()
 	defer cancel()
 	a.background = background
+	a.reporting, a.endReporting = context.WithCancel(background)
+	defer a.endReporting()
 
 	kube, err := kubernetes.NewForConfig(o.REST)
 	if err != nil {
@@ -251,7 +255,7 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 		return fmt.Errorf("make client: %w", err)
 	}
 	a.reporter = &reporter{node: a.node, uid: self.UID, kube: kube, client: reader, log: a.log, arrived: make(chan struct{}, 1)}
-	a.running.Go(func() { paced(a.background, a.log, "report", a.reporter.arrived, a.reporter.pass) })
+	a.running.Go(func() { paced(a.reporting, a.log, "report", a.reporter.arrived, a.reporter.pass) })
 	if o.Config.Uses(lb.MetalLB) {
 		if err := a.startClassicStatus(o, reader); err != nil {
 			return fmt.Errorf("make client: %w", err)

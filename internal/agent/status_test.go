@@ -55,7 +55,7 @@ func newStatusAgent(t *testing.T, r *rig.Rig, node string) *agent {
 		return err
 	})
 	a := newTestAgent(t)
-	a.node = node
+	a.node, a.reporting = node, a.background
 	o := Options{REST: r.API.RESTConfig(), Config: config.Default(), MetalLBNamespace: rig.MetalLBNamespace, Log: slog.New(slog.DiscardHandler)}
 	if err := a.startClassicStatus(o, r.Client); err != nil {
 		t.Fatal(err)

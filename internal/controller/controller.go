@@ -29,7 +29,8 @@ type Options struct {
 	// Workers is how many Services are written at the same time.
 	Workers int
 	// HealthAddress and MetricsAddress to listen on; metrics are served in plain
-	// on a loopback address, and with TLS to authorised clients on others.
+	// on a loopback address, and with TLS to authorised clients on others; no
+	// address for metrics means none.
 	HealthAddress  string
 	MetricsAddress string
 	// Namespace of the Secret by which the nodes' agents recognise each other.
@@ -104,10 +105,12 @@ func Run(ctx context.Context, o Options) error {
 	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, log: o.Log}
 	if f != nil {
 		status.metallb = newMetalLBStatus(f, status)
+		registry.MustRegister(f.updates, f.failures, metallbCollector{ledger: l, stale: status.metallb.stale.Load,
+			loaded: func() bool { return synced(ctx, mgr.GetCache(), f) }})
 	}
 
 	for _, step := range []func() error{
-		func() error { return fillCaches(ctx, mgr.GetCache(), f) },
+		func() error { return fillCaches(ctx, mgr.GetCache(), f, o.Log) },
 		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
 		func() error { return watchPools(mgr, l, f) },
 		func() error { return watchNodes(mgr, l) },
@@ -124,7 +127,10 @@ func Run(ctx context.Context, o Options) error {
 		func() error { return serveHealth(mgr, o, f) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
 	} {
-		if err := step(); err != nil && ctx.Err() == nil {
+		if err := step(); err != nil {
+			if ctx.Err() != nil {
+				return nil // told to end before it had begun
+			}
 			return err
 		}
 	}

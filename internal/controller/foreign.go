@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +57,8 @@ type foreign struct {
 	ledger    *ledger
 	log       *slog.Logger
 
+	updates, failures prometheus.Counter
+
 	mu sync.Mutex
 	// watched kinds; all but those of the first look have been listed.
 	watched map[schema.GroupVersionKind]cache.Informer
@@ -71,7 +75,10 @@ func newForeign(o Options, l *ledger) (*foreign, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	return &foreign{namespace: o.MetalLBNamespace, discovery: d, ledger: l, log: o.Log, watched: map[schema.GroupVersionKind]cache.Informer{}}, nil
+	return &foreign{
+		namespace: o.MetalLBNamespace, discovery: d, ledger: l, log: o.Log, watched: map[schema.GroupVersionKind]cache.Informer{},
+		updates: prometheus.NewCounter(metallbUpdatesOpts), failures: prometheus.NewCounter(metallbErrorsOpts),
+	}, nil
 }
 
 // kinds returns all that would be watched.
@@ -98,6 +105,9 @@ func (f *foreign) look(ctx context.Context) error {
 			continue
 		}
 		informer, err := f.cache.GetInformer(ctx, objectOf(kind))
+		if meta.IsNoMatchError(err) {
+			continue // gone again
+		}
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}

@@ -55,6 +55,7 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 		n, err := i.importAll(ctx)
 		if err == nil {
 			i.log.Info("imported", "services", n, "took", time.Since(began).Round(time.Millisecond).String())
+			close(i.ledger.imported)
 			return nil
 		}
 		i.log.Warn("import failed; nothing is allocated before it succeeds", "error", err)

@@ -25,6 +25,8 @@ type ledger struct {
 	contested func(ipam.Contest)
 	// touched receives one value after pools or what they hold may have changed.
 	touched chan struct{}
+	// imported is closed once everything that is held is known.
+	imported chan struct{}
 }
 
 func newLedger(wake func([]types.NamespacedName)) *ledger {
@@ -33,6 +35,7 @@ func newLedger(wake func([]types.NamespacedName)) *ledger {
 		wake:      wake,
 		contested: func(ipam.Contest) {},
 		touched:   make(chan struct{}, 1),
+		imported:  make(chan struct{}),
 	}
 }
 

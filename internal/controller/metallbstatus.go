@@ -137,6 +137,7 @@ func (m *metallbStatus) write(ctx context.Context, o client.Object, count number
 	if p, ok := o.(*metallbapi.IPAddressPool); ok {
 		kind, have = kindPool, numbersOf(&p.Status)
 	}
+	m.told.meet(o.GetUID(), conditions)
 	want := withReady(conditions, reason, time.Now())
 	miscounts := !m.dropsNumbers[kind.Kind] && !maps.Equal(have, count)
 	missays := !m.dropsConditions[kind.Kind] && !equality.Semantic.DeepEqual(conditions, want)
@@ -152,7 +153,7 @@ func (m *metallbStatus) write(ctx context.Context, o client.Object, count number
 			return false
 		}
 	}
-	m.told.tell(reference(o, kind), lb.MetalLB, conditions, reason)
+	m.told.tell(reference(o, kind), lb.MetalLB, reason)
 	return true
 }
 

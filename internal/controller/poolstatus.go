@@ -43,6 +43,11 @@ type poolStatus struct {
 
 // Start writes until ctx ends.
 func (p *poolStatus) Start(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.ledger.imported: // before, nothing seems to be used
+	}
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
@@ -89,6 +94,7 @@ func (p *poolStatus) write(ctx context.Context, u ipam.PoolUsage) error {
 	if err := p.cache.Get(ctx, types.NamespacedName{Name: u.Key.Name}, &pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	p.told.meet(pool.UID, pool.Status.Conditions)
 	want := statusOf(u, pool.Status.Conditions, time.Now())
 	if !reflect.DeepEqual(want, pool.Status) {
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{
@@ -105,7 +111,7 @@ func (p *poolStatus) write(ctx context.Context, u ipam.PoolUsage) error {
 			return err
 		}
 	}
-	p.told.tell(corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Pool", Name: pool.Name, UID: pool.UID}, lb.Native, pool.Status.Conditions, u.Reason)
+	p.told.tell(corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Pool", Name: pool.Name, UID: pool.UID}, lb.Native, u.Reason)
 	return nil
 }
 

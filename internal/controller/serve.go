@@ -37,6 +37,9 @@ func synced(ctx context.Context, c cache.Cache, f *foreign) bool {
 // serveMetrics answers /metrics with our metrics, controller-runtime's and those
 // of other parts.
 func serveMetrics(mgr manager.Manager, o Options, client kubernetes.Interface, ours prometheus.Gatherer) error {
+	if o.MetricsAddress == "" {
+		return nil
+	}
 	all := append(prometheus.Gatherers{ours, crmetrics.Registry}, o.Metrics...)
 	s, err := serve.Metrics(o.MetricsAddress, client, all, o.Log)
 	if err != nil {

@@ -13,32 +13,44 @@ import (
 // them are looked at together, between begin and end.
 type told struct {
 	events       *events
-	before, last map[types.UID]lb.Reason
+	before, last map[types.UID]said
 }
 
-func (t *told) begin() { t.last = make(map[types.UID]lb.Reason, len(t.before)) }
+// said is what an object was told last; nothing, if it is not known.
+type said struct {
+	reason lb.Reason
+	known  bool
+}
+
+func (t *told) begin() { t.last = make(map[types.UID]said, len(t.before)) }
 
 // end forgets objects that are gone.
 func (t *told) end() { t.before = t.last }
 
-// tell emits an event if r is not what was told last. An object that is seen for
-// the first time was told what its condition says; if it has none, all being well
-// is not worth an event.
-func (t *told) tell(about corev1.ObjectReference, voice lb.Dialect, conditions []metav1.Condition, r lb.Reason) {
-	before, known := t.before[about.UID]
-	if c := meta.FindStatusCondition(conditions, conditionReady); c != nil && !known {
-		before, known = lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, true
+// meet comes before anything is written to an object. One that is seen for the
+// first time was told what its condition says, if it has one.
+func (t *told) meet(uid types.UID, conditions []metav1.Condition) {
+	have, met := t.before[uid]
+	if c := meta.FindStatusCondition(conditions, conditionReady); c != nil && !met {
+		have = said{lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, true}
 	}
-	t.last[about.UID] = r
-	if before != r && (known || r.Warning()) {
+	t.last[uid] = have
+}
+
+// tell emits an event if r is not what was told last. It comes after r was seen or
+// written on the object. That all is well with a new one is not worth an event.
+func (t *told) tell(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason) {
+	have := t.last[about.UID]
+	t.last[about.UID] = said{r, true}
+	if have.reason != r && (have.known || r.Warning()) {
 		t.events.add(about, voice, r)
 	}
 }
 
 // once tells r, which never changes, of an object that has no condition of ours.
 func (t *told) once(about corev1.ObjectReference, r lb.Reason) {
-	if _, known := t.before[about.UID]; !known {
+	if !t.before[about.UID].known {
 		t.events.addOnce(about, r)
 	}
-	t.last[about.UID] = r
+	t.last[about.UID] = said{r, true}
 }

@@ -40,6 +40,8 @@ import (
 const (
 	retryFirst = 20 * time.Millisecond
 	retryMost  = 5 * time.Second
+
+	retryAPIServer = time.Second
 )
 
 func newScheme() (*runtime.Scheme, error) {
@@ -88,8 +90,24 @@ func slim(in any) (any, error) {
 }
 
 // fillCaches starts all informers with the process, also in a replica that does
-// not lead: taking over needs no listing then.
-func fillCaches(ctx context.Context, c cache.Cache, f *foreign) error {
+// not lead: taking over needs no listing then. It waits for an API server that is
+// away.
+func fillCaches(ctx context.Context, c cache.Cache, f *foreign, log *slog.Logger) error {
+	for {
+		err := startInformers(ctx, c, f)
+		if err == nil || meta.IsNoMatchError(err) {
+			return err
+		}
+		log.Warn("the API server cannot be watched; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryAPIServer):
+		}
+	}
+}
+
+func startInformers(ctx context.Context, c cache.Cache, f *foreign) error {
 	for _, kind := range watched() {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
@@ -132,7 +150,7 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 }
 
 func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker, imports *importer) error {
-	c, err := newController(mgr, "service", svc, workers)
+	c, err := newController(mgr, "service", imports.foreign.count(svc), workers)
 	if err != nil {
 		return err
 	}
@@ -150,7 +168,7 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 }
 
 func watchPools(mgr manager.Manager, l *ledger, f *foreign) error {
-	c, err := newController(mgr, "pool", &pools{cache: mgr.GetCache(), ledger: l, foreign: f}, 1)
+	c, err := newController(mgr, "pool", f.count(&pools{cache: mgr.GetCache(), ledger: l, foreign: f}), 1)
 	if err != nil {
 		return err
 	}

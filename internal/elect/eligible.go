@@ -89,12 +89,10 @@ func connected(a *Address, n *Node) bool {
 	if named := a.InterfacesOn(n.Labels); named != nil {
 		return usable.HasAny(named...)
 	}
-	for name := range usable {
-		if f != lb.IPv4 || !n.Bare.Has(name) {
-			return true
-		}
+	if f != lb.IPv4 || len(n.Bare) == 0 {
+		return len(usable) > 0
 	}
-	return false
+	return len(usable.Difference(n.Bare)) > 0
 }
 
 // InterfacesOn returns the names of the interfaces on which a node with these

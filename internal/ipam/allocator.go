@@ -18,7 +18,8 @@ type Allocator struct {
 	cover cover
 	nodes map[netip.Addr]string
 
-	quotas bool // any pool has one
+	quotas  bool // any pool has one
+	classic bool // any pool is
 
 	// What pools reserve, by address and by Service.
 	reserved    map[netip.Addr]reservation
@@ -26,12 +27,12 @@ type Allocator struct {
 
 	services map[types.NamespacedName]*service
 	held     map[netip.Addr]*service // the first of its users
-	shared   map[group]addresses
+	shared   map[group]*offers
 
-	// Who waits for a given address, and to join a group; who waits for any
-	// address of a pool, or for its quota, waits there.
+	// Who waits for a given address, and to join a group, by their first port;
+	// who waits for any address of a pool, or for its quota, waits there.
 	waitAddress map[netip.Addr]*queue
-	waitGroup   map[group]*queue
+	waitGroup   map[group]map[lb.Port]*queue
 	waiters     int
 
 	imports   []imported // not yet looked at
@@ -45,6 +46,7 @@ type Allocator struct {
 	evicted []*service
 	touched []touch
 	scratch []*pool
+	split   [][]*pool
 }
 
 // service is one Service: what it asks for, what it has, and what was answered.
@@ -58,13 +60,23 @@ type service struct {
 	// long as the Service asks for the same one, an address outside of it is
 	// the pool's doing and kept; else the Service wants to move.
 	granted string
-	// lost is the address that s had before and may still publish, because its
-	// status is behind.
-	lost    [len(lb.Families)]netip.Addr
+	// lost are the addresses that s had before, or claimed in vain, and may still
+	// publish because its status is behind.
+	lost []netip.Addr
+	// lead is the address that was told first when s last had two. Where both are
+	// out of pool, no pool says any more which one that is.
+	lead    netip.Addr
 	settled bool // has a verdict
 	lacking bool // has not all that it asks for
 	touched bool
 	gone    bool
+}
+
+// loses notes that s has not got x, whatever it publishes.
+func (s *service) loses(x netip.Addr) {
+	if !slices.Contains(s.lost, x) {
+		s.lost = append(s.lost, x)
+	}
 }
 
 // older is the order in which Services are served. The name decides only where
@@ -90,9 +102,9 @@ func New() *Allocator {
 	return &Allocator{
 		services:    map[types.NamespacedName]*service{},
 		held:        map[netip.Addr]*service{},
-		shared:      map[group]addresses{},
+		shared:      map[group]*offers{},
 		waitAddress: map[netip.Addr]*queue{},
-		waitGroup:   map[group]*queue{},
+		waitGroup:   map[group]map[lb.Port]*queue{},
 	}
 }
 
@@ -188,7 +200,7 @@ func (a *Allocator) forget(name types.NamespacedName) {
 func (a *Allocator) reconsiderAll() {
 	a.waiters = 0
 	a.waitAddress = map[netip.Addr]*queue{}
-	a.waitGroup = map[group]*queue{}
+	a.waitGroup = map[group]map[lb.Port]*queue{}
 	var lacking []*service
 	for _, s := range a.services {
 		// Only who lacks something, or may move, can take anything; for all

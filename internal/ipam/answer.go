@@ -12,26 +12,40 @@ import (
 // home returns the pool from which s has address x: the one that s asks for, or
 // the first of those that have x and are for s. It is nil if x is out of pool.
 func (a *Allocator) home(s *service, x netip.Addr) *pool {
-	r := &s.req
-	var only *pool
-	if r.Pool != "" {
-		only = a.resolve(r)
-		if r.Pool == s.granted && only == nil {
-			return nil
-		}
-		if r.Pool != s.granted && (only == nil || !only.has(x)) {
-			only = nil // it has yet to move there
-		}
+	only, ok := a.boundTo(s, x)
+	if !ok {
+		return nil
 	}
 	for _, p := range a.cover.pools(x) {
-		if only != nil && p != only {
-			continue
-		}
-		if _, ok := p.numberOf(x); ok && p.works() && slices.Contains(r.Dialects, p.Key.Dialect) && p.Admits(r) {
+		if (only == nil || p == only) && p.houses(&s.req, x) {
 			return p
 		}
 	}
 	return nil
+}
+
+// boundTo returns the pool from which alone s may have x, nil if that may be any;
+// ok is false if there is none.
+func (a *Allocator) boundTo(s *service, x netip.Addr) (only *pool, ok bool) {
+	r := &s.req
+	if r.Pool == "" {
+		return nil, true
+	}
+	only = a.resolve(r)
+	switch {
+	case r.Pool == s.granted:
+		return only, only != nil
+	case only == nil || !only.has(x):
+		return nil, true // it has yet to move there
+	}
+	return only, true
+}
+
+// houses says whether x, which is in the pool's spans, may be from it for the
+// Service of r.
+func (p *pool) houses(r *lb.Request, x netip.Addr) bool {
+	_, ok := p.numberOf(x)
+	return ok && p.works() && slices.Contains(r.Dialects, p.Key.Dialect) && p.Admits(r)
 }
 
 // outOfPool says, after "which", why x is not from a pool any more.
@@ -102,6 +116,16 @@ func (a *Allocator) answer(s *service, l lack) {
 			node = append(node, x)
 		}
 	}
+	if len(addresses) > 1 {
+		if first == nil && addresses[1] == s.lead || addresses[0].Is6() && (classic(first) || classic(second)) {
+			slices.Reverse(addresses)
+			slices.Reverse(out)
+			if second != nil {
+				first, second = second, first
+			}
+		}
+		s.lead = addresses[0]
+	}
 
 	v := lb.Verdict{Addresses: s.verdict.Addresses}
 	if !slices.Equal(addresses, v.Addresses) {
@@ -121,7 +145,7 @@ func (a *Allocator) answer(s *service, l lack) {
 	case len(out) > 0:
 		v.Reason = a.saysOutOfPool(s, out)
 	case l.second:
-		v.Reason = lb.SingleFamily.Say(lb.ListAddrs(v.Addresses), poolNames(first, second), l.family.String())
+		v.Reason = lb.SingleFamily.Say(lb.ListAddrs(v.Addresses), poolNames(first, second), a.noSecond(s, l.family))
 	case s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
 		v.Reason = s.verdict.Reason
 	default:
@@ -132,8 +156,8 @@ func (a *Allocator) answer(s *service, l lack) {
 
 var ipv6First = [len(lb.Families)]lb.Family{lb.IPv6, lb.IPv4}
 
-// publishOrder is the order of a verdict's addresses: that of the Service's
-// families, then whatever else it keeps.
+// publishOrder is the order of a verdict's addresses where they are of pools that
+// are not Classic: that of the Service's families, then whatever else it keeps.
 func publishOrder(r *lb.Request) []lb.Family {
 	if len(r.Families) > 0 && r.Families[0] == lb.IPv6 {
 		return ipv6First[:]

@@ -71,6 +71,27 @@ func TestNeighboursAreNotEvictedByAChange(t *testing.T) {
 	}
 }
 
+// The pools that were handed over stay as they were.
+func TestPoolsAreNotChanged(t *testing.T) {
+	pools := func() []lb.Pool {
+		a, b := poolOf("a", "192.0.2.0/24", "2001:db8::/120"), poolOf("b", "198.51.100.0/30")
+		a.Classic, a.SkipIPv4Ends, b.Pinned, b.Quota = true, true, true, 2
+		b.Reserved = map[netip.Addr]types.NamespacedName{addr("198.51.100.1"): serviceName("s1")}
+		return []lb.Pool{a, b}
+	}
+	a, given := New(), pools()
+	a.SetPools(given)
+	for i := range 20 {
+		r := requestOf(fmt.Sprintf("s%d", i), i)
+		r.Policy, r.Families, r.ShareKey = lb.FamilyPolicy(i%3), lb.Families[:], "k"
+		a.Settle(r, nil)
+	}
+	ranges := cmp.Comparer(func(x, y netipx.IPRange) bool { return x == y })
+	if d := cmp.Diff(pools(), given, compareAddrs, ranges); d != "" {
+		t.Error(d)
+	}
+}
+
 // With a thousand waiting, one address that is freed is looked at by one.
 func TestOnlyTheOldestIsWoken(t *testing.T) {
 	a := New()

@@ -127,6 +127,63 @@ func BenchmarkSettleShared(b *testing.B) {
 	}
 }
 
+// BenchmarkOneKey gives addresses to so many Services that all have one sharing
+// key: with one port, so that none can join another; with a port each, so that
+// all do. What is measured is one Service.
+func BenchmarkOneKey(b *testing.B) {
+	for _, ports := range []string{"same", "other"} {
+		for _, n := range []int{1_000, 10_000} {
+			b.Run(fmt.Sprintf("ports=%s/services=%d", ports, n), func(b *testing.B) {
+				requests := make([]lb.Request, n)
+				for i := range requests {
+					requests[i] = benchRequest(i, []lb.Family{lb.IPv4})
+					requests[i].ShareKey = "k"
+					if ports == "other" {
+						requests[i].Ports = []lb.Port{{Protocol: "TCP", Number: uint16(i)}}
+					}
+				}
+				b.ReportAllocs()
+				var a *Allocator
+				for i := 0; b.Loop(); i++ {
+					if i%n == 0 {
+						a = New()
+						a.SetPools([]lb.Pool{benchPool("10.0.0.0/8")})
+					}
+					a.Settle(requests[i%n], nil)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkOneKeyWaiting deletes a Service and creates one while a thousand wait
+// that have the same sharing key and the same port.
+func BenchmarkOneKeyWaiting(b *testing.B) {
+	for _, waiting := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			a := New()
+			a.SetPools([]lb.Pool{benchPool("10.0.0.0/22")})
+			request := func(i int) lb.Request {
+				r := benchRequest(i, []lb.Family{lb.IPv4})
+				r.ShareKey = "k"
+				return r
+			}
+			next := 0
+			for ; next < 1024+waiting; next++ {
+				a.Settle(request(next), nil)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if changed := a.Forget(request(i).Service); len(changed) != 1 {
+					b.Fatal(changed)
+				}
+				a.Settle(request(next), nil)
+				next++
+			}
+		})
+	}
+}
+
 // BenchmarkWake frees an address for which a thousand wait.
 func BenchmarkWake(b *testing.B) {
 	a := New()

@@ -28,12 +28,78 @@ func (a *Allocator) candidates(s *service, to []*pool) []*pool {
 // gives says whether the pool hands out anything to the Service of r.
 func (p *pool) gives(r *lb.Request) bool { return p.works() && !p.Disabled && p.Admits(r) }
 
-// fill gives s an address of each of the missing families, as far as there are
-// any: one that is reserved for it, one that it can share, else the next free
-// one; two from one pool rather than from two.
-func (a *Allocator) fill(s *service, missing []lb.Family) {
-	pools := a.candidates(s, a.scratch[:0])
-	a.scratch = pools
+// fill gives s an address of each of the missing families. Where it matters,
+// both of a Service's addresses are of one source; pair says that one is not
+// enough, and that s may leave what it has for two elsewhere.
+func (a *Allocator) fill(s *service, missing []lb.Family, pools []*pool, pair bool) {
+	if !a.mixed(s, pools) {
+		a.fillFrom(s, missing, pools)
+		return
+	}
+	sources := a.sources(s, pools)
+	kept := s.has
+	for _, source := range sources {
+		if a.goes(s, source) && a.fillWhole(s, missing, source) {
+			return
+		}
+	}
+	switch {
+	case pair && len(missing) == 1:
+		for _, f := range lb.Families {
+			a.release(s, f)
+		}
+		for _, source := range sources {
+			if a.fillWhole(s, lb.Families[:], source) {
+				return
+			}
+		}
+		a.restore(s, kept)
+	case !pair && len(missing) > 1:
+		for i := range missing {
+			for _, source := range sources {
+				if a.fillWhole(s, missing[i:i+1], source) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// fillWhole gives s an address of each of the missing families, all of source,
+// or none.
+func (a *Allocator) fillWhole(s *service, missing []lb.Family, source []*pool) bool {
+	a.fillFrom(s, missing, source)
+	if s.hasAll(missing) {
+		return true
+	}
+	for _, f := range missing {
+		a.release(s, f)
+	}
+	return false
+}
+
+func (s *service) hasAll(families []lb.Family) bool {
+	for _, f := range families {
+		if !s.has[f].IsValid() {
+			return false
+		}
+	}
+	return true
+}
+
+// fillFrom gives s an address of each of the missing families, as far as the
+// pools of one source have any. From a Classic one it is the lowest that fits.
+// From others it is one that is reserved for it, one that it can share, else the
+// next free one; two from one pool rather than from two.
+func (a *Allocator) fillFrom(s *service, missing []lb.Family, pools []*pool) {
+	if len(pools) == 1 && pools[0].Classic {
+		for _, f := range missing {
+			if x, ok := a.fit(pools[0], s, f); ok {
+				a.take(s, x)
+			}
+		}
+		return
+	}
 	var rest [len(lb.Families)]lb.Family
 	n := 0
 	for _, f := range missing {
@@ -79,7 +145,7 @@ func (a *Allocator) choices(s *service, f lb.Family, pools []*pool) (all []netip
 			all = append(all, x)
 		}
 	}
-	for x := range a.offers(s, f) {
+	for x := range a.offers(s, f, key{}) {
 		if a.joins(s, x, pools) {
 			all = append(all, x)
 		}
@@ -108,10 +174,7 @@ func (a *Allocator) takeReserved(s *service, f lb.Family) bool {
 
 // join gives s the lowest address of family f of its group where it fits.
 func (a *Allocator) join(s *service, f lb.Family, pools []*pool) bool {
-	if s.req.ShareKey == "" {
-		return false
-	}
-	for x := range a.offers(s, f) {
+	for x := range a.offers(s, f, key{}) {
 		if a.joins(s, x, pools) {
 			a.take(s, x)
 			return true
@@ -120,9 +183,10 @@ func (a *Allocator) join(s *service, f lb.Family, pools []*pool) bool {
 	return false
 }
 
-// joins says whether s may live on x, which others of its group hold.
+// joins says whether one of the pools lets s live on x, on which others of its
+// group have left it room.
 func (a *Allocator) joins(s *service, x netip.Addr, pools []*pool) bool {
-	if !a.fits(s, x) || a.exclusive(x) != nil {
+	if a.exclusive(x) != nil {
 		return false
 	}
 	if _, isNode := a.nodes[x]; isNode {

@@ -72,10 +72,10 @@ func (a *Allocator) release(s *service, f lb.Family) {
 	s.has[f], s.next[f] = netip.Addr{}, nil
 	if head == nil {
 		delete(a.held, address)
-		a.unoffer(s, address)
 	} else {
 		a.held[address] = head
 	}
+	a.unoffer(s, address, head == nil)
 	out := a.isOut(address)
 	for _, p := range a.cover.pools(address) {
 		n, ok := p.numberOf(address)

@@ -52,22 +52,16 @@ func checkHoldings(t failer, a *Allocator) {
 					t.Errorf("%s and %s both have %s: conflict %d", name, u.req.Service, x, c)
 				}
 			}
-			offered, ok := a.shared[groupOf(&s.req)]
-			if isOffered := ok && offered.tree.Has(x); isOffered != (s.req.ShareKey != "") {
-				t.Errorf("%s of %s: offered %v", x, name, isOffered)
-			}
+			checkOffered(t, a, s, x)
 		}
 		if text := s.verdict.Reason.Text; s.settled && (text == "" || strings.Contains(text, "%")) {
 			t.Errorf("%s is told %q", name, text)
 		}
 		if s.settled {
-			var has []netip.Addr
-			for _, f := range publishOrder(&s.req) {
-				if s.has[f].IsValid() {
-					has = append(has, s.has[f])
-				}
-			}
-			if !slices.Equal(has, s.verdict.Addresses) {
+			has, told := slices.Clone(s.has[:]), slices.Clone(s.verdict.Addresses)
+			has = slices.DeleteFunc(has, func(x netip.Addr) bool { return !x.IsValid() })
+			slices.SortFunc(told, netip.Addr.Compare)
+			if !slices.Equal(has, told) {
 				t.Errorf("%s has %v, but the verdict says %v", name, has, s.verdict.Addresses)
 			}
 		}
@@ -83,13 +77,57 @@ func checkHoldings(t failer, a *Allocator) {
 	if holdings != 0 {
 		t.Errorf("holdings differ by %d", holdings)
 	}
-	for g, offered := range a.shared {
-		offered.tree.Ascend(func(x netip.Addr) bool {
-			if head := a.held[x]; head == nil || groupOf(&head.req) != g {
-				t.Errorf("%s is offered to %v", x, g)
+	offered, inUse := 0, 0
+	for g, o := range a.shared {
+		for _, f := range lb.Families {
+			for _, k := range o.all[f] {
+				offered++
+				if head := a.held[k.addr(f)]; head == nil || groupOf(&head.req) != g {
+					t.Errorf("%s is offered to %v", k.addr(f), g)
+				}
 			}
-			return true
-		})
+			for _, u := range o.inUse {
+				inUse += len(u[f])
+			}
+		}
+	}
+	for x, head := range a.held {
+		for u := range users(head, lb.FamilyOf(x)) {
+			if u.req.ShareKey != "" {
+				if u == head {
+					offered--
+				}
+				ports := slices.Clone(u.req.Ports)
+				slices.SortFunc(ports, func(p, q lb.Port) int { return strings.Compare(fmt.Sprint(p), fmt.Sprint(q)) })
+				inUse -= len(slices.Compact(ports))
+			}
+		}
+	}
+	if offered != 0 || inUse != 0 {
+		t.Errorf("offered addresses differ by %d, ports in use by %d", offered, inUse)
+	}
+}
+
+// checkOffered: what s has is offered to its group, if it has one, with the
+// ports of s in use.
+func checkOffered(t failer, a *Allocator, s *service, x netip.Addr) {
+	t.Helper()
+	o := a.shared[groupOf(&s.req)]
+	if s.req.ShareKey == "" {
+		if o != nil {
+			t.Errorf("%s of %s: offered without a key", x, s.req.Service)
+		}
+		return
+	}
+	f := lb.FamilyOf(x)
+	if o == nil || !slices.Contains(o.all[f], keyOf(x)) {
+		t.Errorf("%s of %s: not offered", x, s.req.Service)
+		return
+	}
+	for _, p := range s.req.Ports {
+		if u := o.inUse[p]; u == nil || !slices.Contains(u[f], keyOf(x)) {
+			t.Errorf("%s of %s: port %v is not in use", x, s.req.Service, p)
+		}
 	}
 }
 

@@ -23,9 +23,23 @@ func (a *Allocator) awaitNamed(s *service, x netip.Addr) {
 	}
 }
 
-// awaitAny lets s wait for what can give it any address of family f, and says
-// why there is none.
+// awaitAny lets s wait for what can give it any address of family f beside what
+// it has, and says why there is none.
 func (a *Allocator) awaitAny(s *service, f lb.Family) lb.Reason {
+	pools := a.candidates(s, nil)
+	if len(pools) > 0 && a.mixed(s, pools) {
+		pools = slices.DeleteFunc(pools, func(p *pool) bool { return !a.goes(s, []*pool{p}) })
+		if len(pools) == 0 {
+			a.awaitOwn(s, f)
+			return lb.FamiliesApart.With("address " + s.has[1-f].String() + " is from no pool that gives it another")
+		}
+	}
+	return a.awaitFrom(s, f, pools)
+}
+
+// awaitOwn lets s wait for the addresses of family f that are reserved for it,
+// and for those of its group.
+func (a *Allocator) awaitOwn(s *service, f lb.Family) {
 	r := &s.req
 	for _, x := range a.reservedFor[r.Service] {
 		if lb.FamilyOf(x) == f {
@@ -33,9 +47,15 @@ func (a *Allocator) awaitAny(s *service, f lb.Family) lb.Reason {
 		}
 	}
 	if r.ShareKey != "" {
-		a.await(s, queueIn(a.waitGroup, groupOf(r)))
+		a.await(s, a.groupQueue(r))
 	}
-	pools := a.candidates(s, nil)
+}
+
+// awaitFrom lets s wait for what can give it an address of family f of pools,
+// and says why they have none.
+func (a *Allocator) awaitFrom(s *service, f lb.Family, pools []*pool) lb.Reason {
+	a.awaitOwn(s, f)
+	r := &s.req
 	var full, without []string
 	var overQuota *pool
 	for _, p := range pools {
@@ -65,6 +85,83 @@ func (a *Allocator) awaitAny(s *service, f lb.Family) lb.Reason {
 	return a.noCandidate(r)
 }
 
+// awaitPair lets s wait for what can give it an address of each family of one
+// source, and says why none does.
+func (a *Allocator) awaitPair(s *service) lb.Reason {
+	r := &s.req
+	namespace := r.Service.Namespace
+	pools := a.candidates(s, nil)
+	sources := a.sources(s, pools)
+	for _, p := range pools {
+		for _, f := range lb.Families {
+			if p.free[f].empty() {
+				a.await(s, p.waiting[f])
+			}
+		}
+		if !p.room(namespace, len(lb.Families)) {
+			a.await(s, p.quotaQueue(namespace))
+		}
+	}
+	var reason *lb.Reason
+	for _, f := range wanted(r) {
+		a.awaitOwn(s, f)
+		one := func(source []*pool) bool { return a.hasFor(s, f, source) }
+		if !slices.ContainsFunc(sources, one) && reason == nil {
+			why := a.awaitFrom(s, f, pools)
+			reason = &why
+		}
+	}
+	if reason == nil {
+		why := lb.FamiliesApart.With(a.unequal(s, pools))
+		reason = &why
+	}
+	return *reason
+}
+
+// hasFor says whether source has an address of family f for s, be it one that it
+// has.
+func (a *Allocator) hasFor(s *service, f lb.Family, source []*pool) bool {
+	if x := s.has[f]; x.IsValid() && a.near(s, x, source) {
+		return true
+	}
+	if len(source) == 1 && source[0].Classic {
+		_, ok := a.fit(source[0], s, f)
+		return ok
+	}
+	return len(a.choices(s, f, source)) > 0
+}
+
+// unequal says of each of the pools which family s cannot have of it.
+func (a *Allocator) unequal(s *service, pools []*pool) string {
+	var why []string
+	for _, p := range pools {
+		var lacks []string
+		for _, f := range lb.Families {
+			switch {
+			case p.total[f] == 0:
+				lacks = append(lacks, "no "+f.String()+" addresses")
+			case !a.hasFor(s, f, []*pool{p}):
+				lacks = append(lacks, "no free "+f.String()+" address")
+			}
+		}
+		switch {
+		case len(lacks) > 0:
+			why = append(why, "pool "+p.name+" has "+list(lacks))
+		case !p.room(s.req.Service.Namespace, len(lb.Families)):
+			why = append(why, "pool "+p.name+" gives namespace "+strconv.Quote(s.req.Service.Namespace)+" no two more")
+		}
+	}
+	return shorten(why, "; ", "; ")
+}
+
+// noSecond says why s has no address of family f beside the other.
+func (a *Allocator) noSecond(s *service, f lb.Family) string {
+	if p := a.home(s, s.has[1-f]); classic(p) {
+		return "pool " + p.name + ", which both have to be from, has no free " + f.String() + " address"
+	}
+	return "no pool has a free " + f.String() + " address for it"
+}
+
 // noCandidate says why no pool gives addresses to the Service of r.
 func (a *Allocator) noCandidate(r *lb.Request) lb.Reason {
 	if r.Pool != "" {
@@ -72,10 +169,10 @@ func (a *Allocator) noCandidate(r *lb.Request) lb.Reason {
 		switch {
 		case p == nil:
 			return a.unknownPool(r)
-		case !p.Admits(r):
-			return lb.PoolNotAllowed.With("pool "+p.name, p.notFor(r), p.Key.Name)
+		case !p.works() || p.Disabled:
+			return lb.PoolUnavailable.With("pool "+p.name, p.state())
 		}
-		return lb.PoolUnavailable.With("pool "+p.name, p.state())
+		return lb.PoolNotAllowed.With("pool "+p.name, p.notFor(r), p.Key.Name)
 	}
 	var why []string
 	for _, p := range a.pools {

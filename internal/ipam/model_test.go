@@ -24,7 +24,8 @@ type model struct {
 type owner struct {
 	req     lb.Request
 	has     map[lb.Family]netip.Addr
-	lost    map[lb.Family]netip.Addr
+	lost    []netip.Addr
+	told    []netip.Addr // in this order
 	granted string
 	settled bool
 }
@@ -53,6 +54,9 @@ func (m *model) setPools(pools []lb.Pool) {
 			}
 			return 0
 		}
+		if p.Pinned != q.Pinned {
+			return map[bool]int{true: -1, false: 1}[p.Pinned]
+		}
 		return cmp.Or(last(p)-last(q), cmp.Compare(p.Priority, q.Priority), cmp.Compare(p.Key.Name, q.Key.Name), cmp.Compare(p.Key.Dialect, q.Key.Dialect))
 	})
 	m.rest()
@@ -75,7 +79,7 @@ func (m *model) settle(r lb.Request, published []netip.Addr) {
 	for f, x := range o.has {
 		if m.rival(o, x) != nil { // it has changed so that it no longer fits
 			delete(o.has, f)
-			o.lost[f] = x
+			o.lost = append(o.lost, x)
 		}
 	}
 	for again := true; again; {
@@ -100,8 +104,8 @@ func (m *model) forget(n types.NamespacedName) {
 }
 
 func (m *model) add(r lb.Request) *owner {
-	o := &owner{req: r, has: map[lb.Family]netip.Addr{}, lost: map[lb.Family]netip.Addr{}, granted: r.Pool}
-	if i := slices.IndexFunc(r.From, func(name string) bool { return name != r.Pool }); i >= 0 {
+	o := &owner{req: r, has: map[lb.Family]netip.Addr{}, granted: r.Pool}
+	if i := slices.IndexFunc(r.From, func(name string) bool { return name != r.Pool }); i >= 0 && r.Pool != "" {
 		o.granted = r.From[i]
 	}
 	m.services[r.Service] = o
@@ -136,17 +140,25 @@ func (m *model) rest() {
 			}
 		}
 	}
+	for _, o := range m.services {
+		m.tell(o)
+	}
 }
 
 func (m *model) heed(o *owner, published []netip.Addr) {
 	m.leaveUnwanted(o)
+	o.lost = slices.DeleteFunc(o.lost, func(x netip.Addr) bool { return !slices.Contains(published, x) })
+	had := maps.Clone(o.has)
 	for _, f := range wanted(&o.req) {
-		if !slices.Contains(published, o.lost[f]) {
-			delete(o.lost, f)
-		}
 		has, ok := o.has[f]
 		if ok && slices.Contains(published, has) {
 			continue
+		}
+		with := o.has[1-f]
+		for _, p := range published {
+			if lb.FamilyOf(p) != f && !slices.Contains(published, o.has[1-f]) && !slices.Contains(o.lost, p) && m.agrees(o, p) {
+				with = netip.Addr{} // it is to be replaced as well
+			}
 		}
 		for _, p := range published {
 			if lb.FamilyOf(p) != f || p.IsLoopback() || p.IsUnspecified() {
@@ -154,19 +166,19 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 			}
 			if ok {
 				delete(o.has, f)
-				if p == o.lost[f] || !m.agrees(o, p) || m.unshared(o, p) {
+				if slices.Contains(o.lost, p) || !m.agrees(o, p) || !m.together(o, p, with) || m.unshared(o, p) {
 					o.has[f] = has
 					continue
 				}
-			} else if o.settled && (!m.agrees(o, p) || m.unshared(o, p)) {
+			} else if o.settled && (!m.agrees(o, p) || !m.together(o, p, with) || m.unshared(o, p)) {
 				continue
 			}
 			rival := m.rival(o, p)
-			if rival != nil && o.lost[f] == p {
+			if rival != nil && slices.Contains(o.lost, p) {
 				continue
 			}
 			if rival != nil && m.olderThan(rival, o) {
-				o.lost[f] = p
+				o.lost = append(o.lost, p)
 				if ok {
 					o.has[f] = has
 				}
@@ -174,12 +186,22 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 			}
 			for rival != nil {
 				delete(rival.has, f)
-				rival.lost[f] = p
+				rival.lost = append(rival.lost, p)
 				rival = m.rival(o, p)
 			}
 			o.has[f] = p
 			break
 		}
+	}
+	if o.settled && !maps.Equal(had, o.has) && !m.together(o, o.has[lb.IPv4], o.has[lb.IPv6]) {
+		for _, f := range lb.Families {
+			if !slices.Contains(published, o.has[f]) {
+				o.leave(f)
+			}
+		}
+	}
+	if !o.settled {
+		o.told = slices.Clone(published)
 	}
 	// Settled means that a verdict follows, which it does at once.
 	o.settled = true
@@ -191,7 +213,7 @@ func (m *model) unshared(o *owner, p netip.Addr) bool {
 
 func (o *owner) leave(f lb.Family) {
 	if x, ok := o.has[f]; ok {
-		o.lost[f] = x
+		o.lost = append(o.lost, x)
 		delete(o.has, f)
 	}
 }
@@ -222,8 +244,7 @@ func (m *model) decide(o *owner) {
 		return
 	}
 	want := wanted(r)
-	was, lost := maps.Clone(o.has), maps.Clone(o.lost)
-	undo := func() { o.has, o.lost = was, lost }
+	was := maps.Clone(o.has)
 
 	named := map[lb.Family]bool{}
 	for _, x := range r.Addresses {
@@ -235,17 +256,22 @@ func (m *model) decide(o *owner) {
 	}
 	for _, x := range r.Addresses {
 		if f := lb.FamilyOf(x); o.has[f] != x {
-			o.leave(f)
+			delete(o.has, f)
 			if !m.canHave(o, x) {
-				undo()
+				o.has = was
 				return
 			}
 			o.has[f] = x
 		}
 	}
+	apart := !maps.Equal(was, o.has) && !m.together(o, o.has[lb.IPv4], o.has[lb.IPv6])
+	if apart && len(named) == 2 {
+		o.has = was
+		return
+	}
 	var missing []lb.Family
 	for _, f := range want {
-		if x, ok := o.has[f]; !ok || !named[f] && m.wantsToLeave(o, x) {
+		if x, ok := o.has[f]; !ok || !named[f] && (apart || m.wantsToLeave(o, x)) {
 			missing = append(missing, f)
 		}
 	}
@@ -253,27 +279,41 @@ func (m *model) decide(o *owner) {
 	for _, f := range missing {
 		delete(o.has, f)
 	}
-	m.fill(o, missing)
-	stuck := false
-	for _, f := range missing {
-		if _, got := o.has[f]; !got && old[f].IsValid() {
-			stuck = true
+	require := r.Policy == lb.RequireDualStack
+	pair := false
+	if len(want) == 2 && m.mixed(o) {
+		switch len(missing) {
+		case 2:
+			pair = require
+		case 1:
+			pair = !named[1-missing[0]] && (require || old[missing[0]].IsValid())
 		}
 	}
-	if r.Policy == lb.RequireDualStack && len(was) == 0 && len(o.has) < len(want) {
-		undo()
+	m.fill(o, missing, pair)
+	stuck, loses := false, false
+	for _, f := range missing {
+		if _, got := o.has[f]; got || !old[f].IsValid() {
+			continue
+		}
+		if other := o.has[1-f]; stuck || other == was[1-f] || m.together(o, old[f], other) {
+			o.has[f] = old[f]
+			stuck = true
+		} else {
+			loses = true
+		}
+	}
+	if require && (len(was) == 0 && len(o.has) < len(want) || loses) {
+		o.has = was
 		return
 	}
-	for _, f := range missing {
-		switch _, got := o.has[f]; {
-		case !got && old[f].IsValid():
-			o.has[f] = old[f]
-		case got && old[f].IsValid():
-			o.lost[f] = old[f]
+	for f, x := range was {
+		if o.has[f] != x {
+			o.lost = append(o.lost, x)
 		}
 	}
-	if !stuck {
+	if !stuck && o.granted != r.Pool {
 		o.granted = r.Pool
+		m.decide(o)
 	}
 }
 
@@ -287,23 +327,13 @@ func (m *model) wantsToLeave(o *owner, x netip.Addr) bool {
 	return r.Reallocate && (m.nodes[x] != "" || !m.inPool(o, x))
 }
 
-// inPool says whether o may still say that it has x from a pool.
-func (m *model) inPool(o *owner, x netip.Addr) bool {
-	for _, p := range m.pools {
-		asked := m.asked(&o.req)
-		fixed := o.req.Pool != "" && (o.req.Pool == o.granted || asked != nil && slices.Contains(members(*asked), x))
-		if fixed && (asked == nil || asked.Key != p.Key) {
-			continue
+func (m *model) fillFrom(o *owner, missing []lb.Family, candidates []lb.Pool) {
+	if len(candidates) == 1 && candidates[0].Classic {
+		for _, f := range missing {
+			m.fillFirst(o, f, candidates[0])
 		}
-		if slices.Contains(o.req.Dialects, p.Key.Dialect) && m.works(p) && p.Admits(&o.req) && slices.Contains(members(p), x) {
-			return true
-		}
+		return
 	}
-	return false
-}
-
-func (m *model) fill(o *owner, missing []lb.Family) {
-	candidates := m.candidates(o)
 	var free []lb.Family
 	for _, f := range missing {
 		if !m.fillReserved(o, f) && !m.fillShared(o, f, candidates) {

@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"cmp"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,22 +22,18 @@ type reservation struct {
 // oldest first. Nobody loses an address by it.
 func (a *Allocator) SetPools(pools []lb.Pool) (changed []types.NamespacedName) {
 	a.claimImports()
-	a.scratch = nil
+	a.scratch, a.split = nil, nil
 	a.pools = make([]*pool, len(pools))
 	a.byKey = make(map[lb.PoolKey]*pool, len(pools))
-	a.quotas = false
+	a.quotas, a.classic = false, false
 	for i := range pools {
 		a.quotas = a.quotas || pools[i].Quota > 0
+		a.classic = a.classic || pools[i].Classic
 		a.pools[i] = newPool(&pools[i])
 		a.byKey[pools[i].Key] = a.pools[i]
 	}
 	refuseOverlaps(a.pools)
-	slices.SortFunc(a.pools, func(p, q *pool) int {
-		return cmp.Or(
-			cmp.Compare(priority(p), priority(q)),
-			strings.Compare(p.Key.Name, q.Key.Name),
-			strings.Compare(string(p.Key.Dialect), string(q.Key.Dialect)))
-	})
+	slices.SortFunc(a.pools, byTurn)
 	for i, p := range a.pools {
 		p.rank = i
 		p.reason = poolReason(p)
@@ -55,12 +50,25 @@ func (a *Allocator) SetPools(pools []lb.Pool) (changed []types.NamespacedName) {
 	return a.finish(nil)
 }
 
-// priority puts 0 after all others.
-func priority(p *pool) int64 {
-	if p.Priority == 0 {
-		return math.MaxInt64
+// byTurn is the order in which pools are tried: those that are pinned first,
+// priority 0 after all others.
+func byTurn(p, q *pool) int {
+	return cmp.Or(
+		falseFirst(!p.Pinned, !q.Pinned),
+		falseFirst(p.Priority == 0, q.Priority == 0),
+		cmp.Compare(p.Priority, q.Priority),
+		strings.Compare(p.Key.Name, q.Key.Name),
+		strings.Compare(string(p.Key.Dialect), string(q.Key.Dialect)))
+}
+
+func falseFirst(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case y:
+		return -1
 	}
-	return int64(p.Priority)
+	return 1
 }
 
 func poolReason(p *pool) lb.Reason {

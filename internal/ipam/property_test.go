@@ -20,7 +20,7 @@ import (
 // A small universe, so that everything collides with everything: two ranges per
 // family, one of them across a .255/.0 boundary.
 var universe = func() (all []netip.Addr) {
-	for _, s := range []string{"192.0.2.253-192.0.3.2", "198.51.100.1-198.51.100.3", "2001:db8::-2001:db8::4", "2001:db8:1::-2001:db8:1::1"} {
+	for _, s := range []string{"192.0.2.253-192.0.3.2", "198.51.100.1-198.51.100.4", "2001:db8::-2001:db8::4", "2001:db8:1::-2001:db8:1::3"} {
 		r := span(s)
 		for x := r.From(); x.Compare(r.To()) <= 0; x = x.Next() {
 			all = append(all, x)
@@ -41,6 +41,7 @@ var names = []types.NamespacedName{
 func rarely(t *rapid.T, n int, what string) bool { return rapid.IntRange(1, n).Draw(t, what) == n }
 
 func drawPools(t *rapid.T) (pools []lb.Pool) {
+	var all, classics netipx.IPSetBuilder
 	for _, key := range []lb.PoolKey{{Dialect: lb.Native, Name: "a"}, {Dialect: lb.Native, Name: "b"}, {Dialect: "metallb", Name: "a"}, {Dialect: "metallb", Name: "c"}} {
 		if rarely(t, 3, "no pool") {
 			continue
@@ -54,6 +55,8 @@ func drawPools(t *rapid.T) (pools []lb.Pool) {
 			Exclusive:    rarely(t, 5, "exclusive"),
 			MayOverlap:   !rarely(t, 4, "must not overlap"),
 			SkipIPv4Ends: rarely(t, 3, "skip"),
+			Classic:      rapid.Bool().Draw(t, "classic"),
+			Pinned:       rarely(t, 3, "pinned"),
 			Priority:     int32(rapid.IntRange(0, 2).Draw(t, "priority")),
 		}
 		if rarely(t, 4, "quota") {
@@ -77,8 +80,22 @@ func drawPools(t *rapid.T) (pools []lb.Pool) {
 				b.Add(x)
 			}
 		}
-		p.Spans = must(b.IPSet()).Ranges()
-		if rarely(t, 3, "reserves") {
+		if p.Classic {
+			p.MayOverlap = false
+		}
+		switch { // or all Classic pools would be refused
+		case rarely(t, 8, "overlaps"):
+		case p.Classic:
+			b.RemoveSet(must(all.IPSet()))
+		default:
+			b.RemoveSet(must(classics.IPSet()))
+		}
+		set := must(b.IPSet())
+		if all.AddSet(set); p.Classic {
+			classics.AddSet(set)
+		}
+		p.Spans = set.Ranges()
+		if !p.Classic && rarely(t, 3, "reserves") {
 			p.Reserved = map[netip.Addr]types.NamespacedName{rapid.SampledFrom(universe).Draw(t, "reserved"): rapid.SampledFrom(names).Draw(t, "for")}
 		}
 		pools = append(pools, p)
@@ -201,7 +218,14 @@ func (w *world) again(t *rapid.T) {
 }
 
 func (w *world) settleWith(t *rapid.T, r lb.Request) {
+	var had [len(lb.Families)]netip.Addr
+	if s := w.a.services[r.Service]; s != nil {
+		had = s.has
+	}
 	v, changed := w.a.Settle(r, w.status[r.Service])
+	if s := w.a.services[r.Service]; s.has != had && len(v.Addresses) > len(w.status[r.Service]) && !w.a.together(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
+		t.Errorf("%s: given %v from two pools of which one is Classic", r.Service, v.Addresses)
+	}
 	w.told[r.Service] = v
 	w.hear(changed)
 	if slices.Contains(changed, r.Service) {
@@ -280,12 +304,7 @@ func (w *world) restart(t *rapid.T) {
 func (w *world) check(t *rapid.T) {
 	checkInvariants(t, w.a)
 	for _, o := range w.m.byAge() {
-		var want []netip.Addr
-		for _, f := range publishOrder(&o.req) {
-			if x, ok := o.has[f]; ok {
-				want = append(want, x)
-			}
-		}
+		want := o.told
 		v, ok := w.a.Verdict(o.req.Service)
 		if !ok || !slices.Equal(v.Addresses, want) {
 			t.Errorf("%s has %v, want %v; %s", o.req.Service, v.Addresses, want, v.Reason)

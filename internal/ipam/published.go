@@ -71,28 +71,28 @@ func (a *Allocator) claimImports() {
 // written them. It says whether there are some that s has not got.
 func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 	a.leaveUnwanted(s)
+	s.lost = slices.DeleteFunc(s.lost, func(x netip.Addr) bool { return !slices.Contains(published, x) })
+	had := s.has
 	for _, f := range wanted(&s.req) {
-		if !slices.Contains(published, s.lost[f]) {
-			s.lost[f] = netip.Addr{}
-		}
 		if s.has[f].IsValid() && slices.Contains(published, s.has[f]) {
 			others = others || slices.ContainsFunc(published, func(p netip.Addr) bool {
 				return p != s.has[f] && lb.FamilyOf(p) == f
 			})
 			continue
 		}
+		with := a.partner(s, f, published)
 		for _, p := range published {
 			if !p.IsValid() || lb.FamilyOf(p) != f || lb.Unusable(netipx.IPRangeFrom(p, p)) != "" {
 				continue
 			}
 			if s.has[f].IsValid() {
-				if p != s.lost[f] && a.adopt(s, p) {
+				if !slices.Contains(s.lost, p) && a.adopt(s, p, with) {
 					break
 				}
 				others = true
 				continue
 			}
-			if s.settled && (a.disagrees(s, p) || a.neverShared(s, p)) {
+			if s.settled && (a.disagrees(s, p) || !a.together(s, p, with) || a.neverShared(s, p)) {
 				others = true
 				continue
 			}
@@ -102,7 +102,44 @@ func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 			others = true
 		}
 	}
+	if !s.settled {
+		if i := slices.IndexFunc(published, func(p netip.Addr) bool { return slices.Contains(s.has[:], p) }); i >= 0 {
+			s.lead = published[i]
+		}
+	} else if s.has != had {
+		a.leaveApart(s, published)
+	}
 	return others
+}
+
+// partner returns the address beside which s would have another of family f: the
+// one that it has, unless what is published is to replace both.
+func (a *Allocator) partner(s *service, f lb.Family, published []netip.Addr) netip.Addr {
+	x := s.has[1-f]
+	if !a.classic || !x.IsValid() || slices.Contains(published, x) {
+		return x
+	}
+	for _, p := range published {
+		if p.IsValid() && lb.FamilyOf(p) == 1-f && !slices.Contains(s.lost, p) && !a.disagrees(s, p) {
+			return netip.Addr{}
+		}
+	}
+	return x
+}
+
+// leaveApart gives back the address that s cannot keep beside the other, which is
+// published.
+func (a *Allocator) leaveApart(s *service, published []netip.Addr) {
+	if a.together(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
+		return
+	}
+	for _, f := range lb.Families {
+		if was := s.has[f]; !slices.Contains(published, was) {
+			a.release(s, f)
+			s.loses(was)
+			a.note(s, was)
+		}
+	}
 }
 
 // leaveUnwanted gives back the addresses of families that s does not want.
@@ -113,7 +150,7 @@ func (a *Allocator) leaveUnwanted(s *service) {
 	for _, f := range lb.Families {
 		if was := s.has[f]; was.IsValid() && !wants(&s.req, f) {
 			a.release(s, f)
-			s.lost[f] = was
+			s.loses(was)
 			a.note(s, was)
 		}
 	}
@@ -132,15 +169,15 @@ func (a *Allocator) disagrees(s *service, p netip.Addr) bool {
 	return a.refusalOfPools(s, p) != nil
 }
 
-// adopt replaces the address that s has by p, if p is for it and no older
-// Service has it. Both of two active controllers follow this rule, whatever they
+// adopt replaces the address that s has by p, if p is for it, goes with its other
+// address and no older Service has it. Both of two active controllers follow this rule, whatever they
 // remember: what is published for the oldest Service is settled then, and next
 // that of the second oldest, so that they come to rest.
-func (a *Allocator) adopt(s *service, p netip.Addr) bool {
+func (a *Allocator) adopt(s *service, p, with netip.Addr) bool {
 	f := lb.FamilyOf(p)
 	was := s.has
 	a.release(s, f)
-	if a.disagrees(s, p) || a.neverShared(s, p) || !a.claim(s, p) {
+	if a.disagrees(s, p) || !a.together(s, p, with) || a.neverShared(s, p) || !a.claim(s, p) {
 		a.restore(s, was)
 		return false
 	}
@@ -158,17 +195,17 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 		if rival == nil {
 			break
 		}
-		if s.lost[f] == p {
+		if slices.Contains(s.lost, p) {
 			return false // its status is only behind
 		}
 		if older(rival, s) {
-			s.lost[f] = p
+			s.loses(p)
 			a.contests = append(a.contests, Contest{p, rival.req.Service, s.req.Service})
 			return false
 		}
 		a.contests = append(a.contests, Contest{p, s.req.Service, rival.req.Service})
 		a.release(rival, f)
-		rival.lost[f] = p
+		rival.loses(p)
 		a.note(rival, p)
 		if rival.settled {
 			a.evicted = append(a.evicted, rival)

@@ -73,6 +73,13 @@ func (a *Allocator) refusalOf(p *pool, s *service, x netip.Addr) *lb.Reason {
 	return &reason
 }
 
+// refusalOfBoth says why the Service of r cannot have the two addresses that it
+// asks for, each of which it could have alone.
+func refusalOfBoth(r *lb.Request) lb.Reason {
+	both := r.Addresses[0].String() + `" "` + r.Addresses[1].String()
+	return lb.AddressNotInPool.With(both, "no pool has both, and both have to be from one")
+}
+
 // whereabouts says where x is, which is in no pool that the Service may name.
 func (a *Allocator) whereabouts(r *lb.Request, asked *pool, x netip.Addr) string {
 	for _, p := range a.pools {

@@ -256,6 +256,10 @@ func (s *script) pool(name string, words []string) lb.Pool {
 			p.MayOverlap = true
 		case "skip-ends":
 			p.SkipIPv4Ends = true
+		case "classic":
+			p.Classic = true
+		case "pinned":
+			p.Pinned = true
 		case "created":
 			p.Created = time.Unix(int64(number(value)), 0)
 		case "namespaces":

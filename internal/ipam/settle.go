@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"net/netip"
+	"slices"
 
 	"fairlead.io/internal/lb"
 )
@@ -36,13 +37,18 @@ func (a *Allocator) evaluate(s *service) {
 	if s.req.Invalid != nil {
 		lack.reason = s.req.Invalid
 	} else {
-		lack = a.pursue(s)
+		granted := s.granted
+		if lack = a.pursue(s); s.granted != granted {
+			// From which pools it has what it has may be another matter now.
+			a.unwait(s)
+			lack = a.pursue(s)
+		}
 	}
 	s.lacking = lack.reason != nil || lack.second
 	for _, f := range lb.Families {
 		if s.has[f] != was[f] {
 			if was[f].IsValid() {
-				s.lost[f] = was[f]
+				s.loses(was[f])
 				a.note(s, was[f])
 			}
 			if s.has[f].IsValid() {
@@ -69,10 +75,11 @@ func (a *Allocator) pursue(s *service) lack {
 			return lack{reason: reason}
 		}
 	}
+	moved := s.has != was
 	var missing [len(lb.Families)]lb.Family
 	n := 0
 	for _, f := range wanted(r) {
-		if !s.has[f].IsValid() || a.mustMove(s, f) {
+		if !s.has[f].IsValid() || a.mustMove(s, f) || moved && a.strays(s, f) {
 			missing[n] = f
 			n++
 		}
@@ -103,7 +110,18 @@ func (a *Allocator) takeNamed(s *service) *lb.Reason {
 		}
 		a.take(s, x)
 	}
+	if s.has != was && len(s.req.Addresses) > 1 && !a.together(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
+		reason := refusalOfBoth(&s.req)
+		a.restore(s, was)
+		return &reason
+	}
 	return nil
+}
+
+// strays says whether the Service cannot keep its address of family f beside the
+// other, which it has come to ask for.
+func (a *Allocator) strays(s *service, f lb.Family) bool {
+	return !slices.Contains(s.req.Addresses, s.has[f]) && !a.together(s, s.has[lb.IPv4], s.has[lb.IPv6])
 }
 
 // mismatch says if the addresses asked for are not of the Service's families,
@@ -125,10 +143,8 @@ func mismatch(r *lb.Request) *lb.Reason {
 // have another: it asks for another pool now, or for a move out of no pool.
 func (a *Allocator) mustMove(s *service, f lb.Family) bool {
 	r, has := &s.req, s.has[f]
-	for _, x := range r.Addresses {
-		if x == has {
-			return false
-		}
+	if slices.Contains(r.Addresses, has) {
+		return false
 	}
 	if r.Pool != s.granted && r.Pool != "" {
 		if p := a.resolve(r); p == nil || !p.has(has) {
@@ -150,25 +166,38 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 	for _, f := range missing {
 		a.release(s, f)
 	}
-	whole := r.Policy == lb.RequireDualStack && was == [len(lb.Families)]netip.Addr{}
-	a.fill(s, missing)
+	a.scratch = a.candidates(s, a.scratch[:0])
+	pair := a.needsPair(s, missing, old, a.scratch)
+	a.fill(s, missing, a.scratch, pair)
+	if pair && !s.hasAll(lb.Families[:]) {
+		reason := a.awaitPair(s)
+		l.reason = &reason
+	}
+	none := was == [len(lb.Families)]netip.Addr{}
+	var keeps [len(lb.Families)]bool
 	moving := false
 	for _, f := range missing {
-		switch {
-		case s.has[f].IsValid():
+		if s.has[f].IsValid() {
 			continue
-		case old[f].IsValid():
+		}
+		other := s.has[1-f]
+		keeps[f] = old[f].IsValid() && (other == was[1-f] || a.together(s, old[f], other))
+		switch {
+		case keeps[f]:
 			moving = true
 		case r.Policy == lb.PreferDualStack && len(wanted(r)) > 1 && hasOther(s, old, f):
 			a.awaitAny(s, f)
 			l.second, l.family = true, f
 			continue
 		}
+		if pair {
+			continue
+		}
 		reason := a.awaitAny(s, f)
 		if l.reason == nil {
 			l.reason = &reason
 		}
-		if whole {
+		if r.Policy == lb.RequireDualStack && (none || was[f].IsValid() && !keeps[f]) {
 			if reason.Code == lb.QuotaExceeded {
 				// Perhaps only because the other address is from the same pool.
 				for _, g := range missing {
@@ -180,7 +209,7 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 		}
 	}
 	for _, f := range missing {
-		if !s.has[f].IsValid() && old[f].IsValid() {
+		if keeps[f] {
 			a.take(s, old[f])
 		}
 	}
@@ -188,6 +217,20 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 		s.granted = r.Pool
 	}
 	return l
+}
+
+// needsPair says whether s takes two addresses of one source or nothing: both
+// are missing, or it may leave what it has for them.
+func (a *Allocator) needsPair(s *service, missing []lb.Family, old [len(lb.Families)]netip.Addr, pools []*pool) bool {
+	r := &s.req
+	if len(wanted(r)) < 2 || !a.mixed(s, pools) {
+		return false
+	}
+	if len(missing) > 1 {
+		return r.Policy == lb.RequireDualStack
+	}
+	f := missing[0]
+	return (r.Policy == lb.RequireDualStack || old[f].IsValid()) && !slices.Contains(r.Addresses, s.has[1-f])
 }
 
 // hasOther says whether s has, or keeps, an address of the family that is not f.

@@ -5,18 +5,8 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/google/btree"
-
 	"fairlead.io/internal/lb"
 )
-
-// group is what all Services on one address have in common.
-type group struct{ key, backends string }
-
-func groupOf(r *lb.Request) group { return group{r.ShareKey, r.Backends} }
-
-// addresses is an ordered set of the addresses of one group.
-type addresses struct{ tree *btree.BTreeG[netip.Addr] }
 
 // offer makes address, which s holds now, known to those who may join it.
 func (a *Allocator) offer(s *service, address netip.Addr) {
@@ -24,39 +14,42 @@ func (a *Allocator) offer(s *service, address netip.Addr) {
 		return
 	}
 	g := groupOf(&s.req)
-	o, ok := a.shared[g]
-	if !ok {
-		o = addresses{btree.NewG(32, netip.Addr.Less)}
+	o := a.shared[g]
+	if o == nil {
+		o = &offers{inUse: map[lb.Port]*[len(lb.Families)]keys{}}
 		a.shared[g] = o
 	}
-	o.tree.ReplaceOrInsert(address)
+	o.add(address, s.req.Ports)
 }
 
-// unoffer is the inverse of offer, for the last user of address.
-func (a *Allocator) unoffer(s *service, address netip.Addr) {
+// unoffer is the inverse of offer; last says that s was the last user of address.
+func (a *Allocator) unoffer(s *service, address netip.Addr, last bool) {
 	if s.req.ShareKey == "" {
 		return
 	}
 	g := groupOf(&s.req)
 	o := a.shared[g]
-	o.tree.Delete(address)
-	if o.tree.Len() == 0 {
+	o.leave(address, s.req.Ports, last)
+	if o.empty() {
 		delete(a.shared, g)
 	}
 }
 
-// offers goes through the addresses of family f of the group of s, the lowest
-// first.
-func (a *Allocator) offers(s *service, f lb.Family) iter.Seq[netip.Addr] {
+// offers goes through the addresses of family f, from from on, that the group of
+// s has and where there is room for its ports, the lowest first.
+func (a *Allocator) offers(s *service, f lb.Family, from key) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
-		if o, ok := a.shared[groupOf(&s.req)]; ok && s.req.ShareKey != "" {
-			o.tree.AscendGreaterOrEqual(lowest[f], func(x netip.Addr) bool { return lb.FamilyOf(x) == f && yield(x) })
+		if s.req.ShareKey == "" {
+			return
+		}
+		o := a.shared[groupOf(&s.req)]
+		for more := o != nil; more; from, more = from.next() {
+			if from, more = o.next(f, from, s.req.Ports); !more || !yield(from.addr(f)) {
+				return
+			}
 		}
 	}
 }
-
-// lowest addresses of each family; netip sorts IPv4 before IPv6.
-var lowest = [len(lb.Families)]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 
 // sharesLike says whether r and o ask for the same as far as their neighbours
 // on an address are concerned.
@@ -102,18 +95,15 @@ func conflictOf(r, o *lb.Request) (conflict, lb.Port) {
 	return noConflict, lb.Port{}
 }
 
-// fits says whether s can live on address with all who hold it.
+// fits says whether s, which is not there, can live on address with all who
+// hold it.
 func (a *Allocator) fits(s *service, address netip.Addr) bool {
-	f := lb.FamilyOf(address)
-	for u := a.held[address]; u != nil; u = u.next[f] {
-		if u == s {
-			continue
-		}
-		if c, _ := conflictOf(&s.req, &u.req); c != noConflict {
-			return false
-		}
+	head := a.held[address]
+	if head == nil {
+		return true
 	}
-	return true
+	g := groupOf(&s.req)
+	return g.key != "" && groupOf(&head.req) == g && a.shared[g].room(address, s.req.Ports)
 }
 
 // rival returns the oldest holder of address with which s cannot live there.
@@ -193,7 +183,7 @@ func (a *Allocator) reshare(s *service, r *lb.Request) {
 			if a.fits(s, was[f]) {
 				a.take(s, was[f])
 			} else {
-				s.lost[f] = was[f]
+				s.loses(was[f])
 			}
 			a.note(s, was[f])
 		}

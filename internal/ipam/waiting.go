@@ -45,6 +45,34 @@ func queueIn[K comparable](m map[K]*queue, k K) *queue {
 	return q
 }
 
+// groupQueue returns the queue of those who wait to join an address of the group
+// of r, by their first port: where that is in use, none of them can.
+func (a *Allocator) groupQueue(r *lb.Request) *queue {
+	g, port := groupOf(r), firstPort(r)
+	byPort := a.waitGroup[g]
+	if byPort == nil {
+		byPort = map[lb.Port]*queue{}
+		a.waitGroup[g] = byPort
+	}
+	q := byPort[port]
+	if q == nil {
+		q = newQueue(func() {
+			if delete(byPort, port); len(byPort) == 0 {
+				delete(a.waitGroup, g)
+			}
+		})
+		byPort[port] = q
+	}
+	return q
+}
+
+func firstPort(r *lb.Request) (p lb.Port) {
+	if len(r.Ports) > 0 {
+		p = r.Ports[0]
+	}
+	return p
+}
+
 // await puts s into q until it is looked at again.
 func (a *Allocator) await(s *service, q *queue) {
 	if _, already := q.tree.ReplaceOrInsert(s); already {
@@ -88,20 +116,24 @@ func (a *Allocator) note(s *service, address netip.Addr) {
 	a.notes = append(a.notes, n)
 }
 
-// cursor goes through the Services that something may help, oldest first.
+// cursor goes through the Services that something may help, oldest first: those
+// in queue, in list, or who may join the others on address.
 type cursor struct {
-	queue *queue
-	list  []*service // instead of queue, sorted by age
-	last  *service   // the one looked at last
+	queue   *queue
+	list    []*service // sorted by age
+	joining bool
+	last    *service // the one looked at last, but for list
 
 	address netip.Addr // what has changed
 	pool    *pool      // if set, only while address is free in it
-	joining bool       // only those that can join the others on address
 }
 
 // next returns the next Service without moving on, or nil.
 func (c *cursor) next(a *Allocator) *service {
-	if c.queue == nil {
+	switch {
+	case c.joining:
+		return a.nextToJoin(c.address, c.last)
+	case c.queue == nil:
 		for len(c.list) > 0 && c.list[0].gone {
 			c.list = c.list[1:]
 		}
@@ -109,24 +141,41 @@ func (c *cursor) next(a *Allocator) *service {
 			return nil
 		}
 		return c.list[0]
-	}
-	if c.pool != nil {
+	case c.pool != nil:
 		n, _ := c.pool.numberOf(c.address)
 		if !c.pool.free[lb.FamilyOf(c.address)].contains(n) {
 			return nil
 		}
 	}
-	w := c.queue.after(c.last)
-	for w != nil && c.joining && !a.fits(w, c.address) {
-		c.last = w
-		w = c.queue.after(w)
+	return c.queue.after(c.last)
+}
+
+// nextToJoin returns the oldest Service younger than last that waits to join the
+// group on address and can, or nil.
+func (a *Allocator) nextToJoin(address netip.Addr, last *service) (oldest *service) {
+	head := a.held[address]
+	if head == nil {
+		return nil
 	}
-	return w
+	g := groupOf(&head.req)
+	for port, q := range a.waitGroup[g] {
+		if !a.shared[g].room(address, []lb.Port{port}) {
+			continue
+		}
+		w := q.after(last)
+		for w != nil && !a.fits(w, address) {
+			w = q.after(w)
+		}
+		if w != nil && (oldest == nil || older(w, oldest)) {
+			oldest = w
+		}
+	}
+	return oldest
 }
 
 // pass moves the cursor past s, which is as old as what is next, or older.
 func (c *cursor) pass(s *service) {
-	if c.queue != nil {
+	if c.queue != nil || c.joining {
 		if c.last == nil || older(c.last, s) {
 			c.last = s
 		}
@@ -181,23 +230,37 @@ func (a *Allocator) wake(todo []*service) {
 // cursorsFor adds the cursors through those whom n may help.
 func (a *Allocator) cursorsFor(cursors []*cursor, n note) []*cursor {
 	head, f := a.held[n.address], lb.FamilyOf(n.address)
-	if q := a.waitAddress[n.address]; q != nil {
-		cursors = append(cursors, &cursor{queue: q, address: n.address})
-	}
-	if head != nil && head.req.ShareKey != "" {
-		if q := a.waitGroup[groupOf(&head.req)]; q != nil {
-			cursors = append(cursors, &cursor{queue: q, address: n.address, joining: true})
+	add := func(c cursor) {
+		for _, known := range cursors {
+			if known.address == c.address && known.queue == c.queue && known.joining == c.joining && known.list == nil {
+				known.last = nil
+				return
+			}
 		}
+		cursors = append(cursors, &c)
 	}
-	for _, p := range a.cover.pools(n.address) {
+	if q := a.waitAddress[n.address]; q != nil {
+		add(cursor{queue: q, address: n.address})
+	}
+	if head != nil && len(a.waitGroup[groupOf(&head.req)]) > 0 {
+		add(cursor{joining: true, address: n.address})
+	}
+	pools := a.cover.pools(n.address)
+	for _, p := range pools {
+		if head != nil && len(pools) > 1 {
+			// The next free one of another pool may not count here.
+			for _, q := range p.quota {
+				add(cursor{queue: q, address: n.address})
+			}
+		}
 		if head == nil && p.waiting[f].tree.Len() > 0 && p.works() {
 			if _, ok := p.numberOf(n.address); ok {
-				cursors = append(cursors, &cursor{queue: p.waiting[f], address: n.address, pool: p})
+				add(cursor{queue: p.waiting[f], address: n.address, pool: p})
 			}
 		}
 		if n.namespace != "" {
 			if q := p.quota[n.namespace]; q != nil {
-				cursors = append(cursors, &cursor{queue: q, address: n.address})
+				add(cursor{queue: q, address: n.address})
 			}
 		}
 	}

@@ -226,7 +226,7 @@ var Reasons = map[Code]About{
 	SingleFamily: {On: "Service", Ready: true, MetalLB: "IPAllocated",
 		Means: "The Service prefers both IP families and has an address of one; it gets the other as soon as a pool has one.",
 		Do:    "Add addresses of the other family to a pool, or ask for SingleStack.",
-		text:  "The Service has %s from %s; it prefers dual-stack, but no pool has a free %s address for it. Add one to a pool, or set ipFamilyPolicy: SingleStack.", sample: []any{"192.0.2.7", `pool "edge"`, IPv6}},
+		text:  "The Service has %s from %s; it prefers dual-stack, but %s. Add one to a pool, or set ipFamilyPolicy: SingleStack.", sample: []any{"192.0.2.7", `pool "edge"`, "no pool has a free IPv6 address for it"}},
 	OutOfPool: {On: "Service", Ready: true, Warning: true,
 		Means: "The Service keeps an address that no pool it may use has any more: the pool was shrunk, deleted or refused, or its rules no longer admit the Service.",
 		Do:    `Put the address back into a pool, or move the Service with the annotation fairlead.io/reallocate: "true".`,

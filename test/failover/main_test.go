@@ -28,6 +28,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
 	"fairlead.io/sandbox"
@@ -136,7 +137,7 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, metallb.AddToScheme} {
 		if err := add(s); err != nil {
 			return err
 		}

@@ -15,18 +15,19 @@ import (
 	"fairlead.io/test/rig"
 )
 
-// badLine is a network that loses things. Of the writes it lets a third pass
-// undisturbed; another third never arrives; of the last third the server's
+// badLine is a network that loses things. Of the writes of a kind it lets a third
+// pass undisturbed; another third never arrives; of the last third the server's
 // answer is lost: the write was done, and the client does not know.
 type badLine struct {
 	next         http.RoundTripper
+	kind         string // part of the path
 	lost, silent atomic.Int32
 }
 
 var errLine = errors.New("connection reset by the test")
 
 func (b *badLine) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, "/services/") {
+	if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, b.kind) {
 		return b.next.RoundTrip(r)
 	}
 	switch rand.IntN(3) {
@@ -54,7 +55,7 @@ func (b *badLine) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestLostAnswers(t *testing.T) {
 	theRig.Clean(t)
 	createPool(t, "edge", "10.8.0.0/25")
-	line := &badLine{}
+	line := &badLine{kind: "/services/"}
 	l := keepLedger(t)
 	theRig.Start(t, func(o *controller.Options) {
 		o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -11,12 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/sandbox"
@@ -26,6 +30,7 @@ import (
 var theRig *rig.Rig
 
 func TestMain(m *testing.M) {
+	crlog.SetLogger(logr.Discard()) // controllers have a log of their own
 	os.Exit(rig.Main(m, sandbox.Options{Audit: true, NoControllers: true}, &theRig))
 }
 
@@ -90,16 +95,29 @@ func settled(t testing.TB, pool string) map[string]netip.Addr {
 			}
 			holder[has[0]], out[s.Name] = s.Name, has[0]
 		}
-		var p v1alpha1.Pool
-		if err := theRig.Client.Get(context.Background(), types.NamespacedName{Name: pool}, &p); err != nil {
+		used, err := countUsed(pool)
+		if err != nil {
 			return err
 		}
-		if want := fmt.Sprint(len(out)); p.Status.Used != want {
-			return fmt.Errorf("pool %s counts %s used of %s, Services have %s", pool, p.Status.Used, p.Status.Total, want)
+		if want := fmt.Sprint(len(out)); used != want {
+			return fmt.Errorf("pool %s counts %s used, Services have %s", pool, used, want)
 		}
 		return nil
 	})
 	return out
+}
+
+// countUsed returns how many addresses the status of a pool says are used, be it
+// ours or MetalLB's.
+func countUsed(pool string) (string, error) {
+	var ours v1alpha1.Pool
+	err := theRig.Client.Get(context.Background(), types.NamespacedName{Name: pool}, &ours)
+	if !apierrors.IsNotFound(err) {
+		return ours.Status.Used, err
+	}
+	var theirs metallb.IPAddressPool
+	err = theRig.Client.Get(context.Background(), types.NamespacedName{Namespace: rig.MetalLBNamespace, Name: pool}, &theirs)
+	return fmt.Sprint(theirs.Status.AssignedIPv4), err
 }
 
 // ledger watches all Services from now on, and notes every moment at which two

@@ -178,8 +178,10 @@ func (s *story) aged(args []string) error {
 
 // object reads what is named: see the package comment.
 func (s *story) object(name string) (metav1.Object, *metav1.Condition, error) {
-	if kind, name, ok := strings.Cut(name, "/"); ok && slices.Contains(metallbKinds, kind) {
-		return s.readMetalLB(kind, name)
+	if kind, name, ok := strings.Cut(name, "/"); ok {
+		if _, is := metallbKinds[kind]; is {
+			return s.readMetalLB(kind, name)
+		}
 	}
 	if strings.Contains(name, "/") {
 		return s.get(name)

@@ -26,6 +26,7 @@
 //	                            begins with ours
 //	metallb remove              remove all of MetalLB's kinds
 //
-// NAME is namespace/name of a Service, the name of a Pool, or ipaddresspool/name,
-// l2advertisement/name or configurationstate/name in namespace metallb-system.
+// NAME is namespace/name of a Service, the name of a Pool, or kind/name of an object
+// of MetalLB's kinds (ipaddresspool/lan) in metallb-system; in another namespace it is
+// kind/namespace/name.
 package stories

@@ -22,8 +22,16 @@ import (
 	"fairlead.io/test/rig"
 )
 
-// metallbKinds as names in the stories' commands begin.
-var metallbKinds = []string{"ipaddresspool", "l2advertisement", "configurationstate"}
+// metallbKinds by how names in the stories' commands begin.
+var metallbKinds = map[string]schema.GroupVersionKind{
+	"ipaddresspool":      metallbapi.GroupVersion.WithKind("IPAddressPool"),
+	"l2advertisement":    metallbapi.GroupVersion.WithKind("L2Advertisement"),
+	"configurationstate": metallbapi.GroupVersion.WithKind("ConfigurationState"),
+	"bgppeer":            {Group: metallbapi.GroupVersion.Group, Version: "v1beta2", Kind: "BGPPeer"},
+	"bgpadvertisement":   metallbapi.GroupVersion.WithKind("BGPAdvertisement"),
+	"bfdprofile":         metallbapi.GroupVersion.WithKind("BFDProfile"),
+	"community":          metallbapi.GroupVersion.WithKind("Community"),
+}
 
 // metallb installs kinds, or removes all.
 func (s *story) metallb(args []string) error {
@@ -50,13 +58,16 @@ func (s *story) metallb(args []string) error {
 	return nil
 }
 
-// readMetalLB reads an object in MetalLB's namespace.
+// readMetalLB reads an object in MetalLB's namespace, or the one in its name.
 func (s *story) readMetalLB(kind, name string) (metav1.Object, *metav1.Condition, error) {
 	// Without the help of the types that are tested.
 	var o unstructured.Unstructured
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: metallbapi.GroupVersion.Group, Version: metallbapi.GroupVersion.Version,
-		Kind: map[string]string{"ipaddresspool": "IPAddressPool", "l2advertisement": "L2Advertisement", "configurationstate": "ConfigurationState"}[kind]})
-	if err := s.rig.Client.Get(context.Background(), types.NamespacedName{Namespace: rig.MetalLBNamespace, Name: name}, &o); err != nil {
+	o.SetGroupVersionKind(metallbKinds[kind])
+	key := types.NamespacedName{Namespace: rig.MetalLBNamespace, Name: name}
+	if namespace, name, ok := strings.Cut(name, "/"); ok {
+		key = types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	if err := s.rig.Client.Get(context.Background(), key, &o); err != nil {
 		return nil, nil, err
 	}
 	var status struct {

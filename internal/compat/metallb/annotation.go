@@ -7,7 +7,7 @@ const (
 	//
 	// Type: name of an IPAddressPool
 	// Default: any pool that admits the Service
-	// Impact: a Service whose address is of another pool gives it back and gets one of this pool
+	// Impact: the Service moves as soon as the pool has an address for it, and keeps the old one until then
 	AnnotationAddressPool = "metallb.io/address-pool"
 
 	// AnnotationAddresses asks for addresses: one, or one of each IP family,
@@ -16,7 +16,7 @@ const (
 	//
 	// Type: list of addresses
 	// Default: any free address
-	// Impact: the Service gives back the address it has and gets this one
+	// Impact: the Service moves as soon as it can have the new address, and keeps the old one until then
 	AnnotationAddresses = "metallb.io/loadBalancerIPs"
 
 	// AnnotationShare lets all Services with the same key live on one address, as

@@ -1,0 +1,113 @@
+package controller
+
+import (
+	"context"
+	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/lb"
+)
+
+// Metrics under MetalLB's names, so that its dashboards and alerts go on working.
+// A replica that does not lead has no pools to tell of: MetalLB's alerts expect
+// each of them once.
+var (
+	metallbTotal = prometheus.NewDesc("metallb_allocator_addresses_total",
+		"Addresses that an IPAddressPool has for Services, those in use among them.", []string{"pool"}, nil)
+	metallbUsed = prometheus.NewDesc("metallb_allocator_addresses_in_use_total",
+		"Addresses of an IPAddressPool that Services have; a shared address counts once.", []string{"pool"}, nil)
+	metallbTotalIPv4 = prometheus.NewDesc("metallb_allocator_ipv4_addresses_total",
+		"The same as metallb_allocator_addresses_total, IPv4 alone.", []string{"pool"}, nil)
+	metallbTotalIPv6 = prometheus.NewDesc("metallb_allocator_ipv6_addresses_total",
+		"The same as metallb_allocator_addresses_total, IPv6 alone.", []string{"pool"}, nil)
+	metallbUsedIPv4 = prometheus.NewDesc("metallb_allocator_ipv4_addresses_in_use_total",
+		"The same as metallb_allocator_addresses_in_use_total, IPv4 alone.", []string{"pool"}, nil)
+	metallbUsedIPv6 = prometheus.NewDesc("metallb_allocator_ipv6_addresses_in_use_total",
+		"The same as metallb_allocator_addresses_in_use_total, IPv6 alone.", []string{"pool"}, nil)
+	metallbLoaded = prometheus.NewDesc("metallb_k8s_client_config_loaded_bool",
+		"1 once all objects have been read.", nil, nil)
+	metallbStale = prometheus.NewDesc("metallb_k8s_client_config_stale_bool",
+		"1 while an object of MetalLB's kinds is refused or has no effect; the others are used all the same. The ConfigurationState controller says which.", nil, nil)
+
+	metallbUpdatesOpts = prometheus.CounterOpts{
+		Name: "metallb_k8s_client_updates_total",
+		Help: "Changes of objects that were looked at.",
+	}
+	metallbErrorsOpts = prometheus.CounterOpts{
+		Name: "metallb_k8s_client_update_errors_total",
+		Help: "Changes of objects that could not be dealt with at once, and were tried again.",
+	}
+)
+
+// metallbCollector reads what it tells when it is asked.
+type metallbCollector struct {
+	ledger *ledger
+	loaded func() bool
+	stale  func() bool
+}
+
+func (c metallbCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		metallbTotal, metallbUsed, metallbTotalIPv4, metallbTotalIPv6, metallbUsedIPv4, metallbUsedIPv6, metallbLoaded, metallbStale,
+	} {
+		out <- d
+	}
+}
+
+func (c metallbCollector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, u := range c.ledger.usage() {
+		if u.Key.Dialect != lb.MetalLB {
+			continue
+		}
+		v4, v6 := u.Families[lb.IPv4], u.Families[lb.IPv6]
+		total := capacity(v4) + capacity(v6)
+		if total == 0 {
+			continue // one in which there is nothing valid is not full
+		}
+		gauge(metallbTotal, total, u.Key.Name)
+		gauge(metallbTotalIPv4, capacity(v4), u.Key.Name)
+		gauge(metallbTotalIPv6, capacity(v6), u.Key.Name)
+		gauge(metallbUsed, float64(v4.Used+v6.Used), u.Key.Name)
+		gauge(metallbUsedIPv4, float64(v4.Used), u.Key.Name)
+		gauge(metallbUsedIPv6, float64(v6.Used), u.Key.Name)
+	}
+	gauge(metallbLoaded, boolean(c.loaded()))
+	gauge(metallbStale, boolean(c.stale()))
+}
+
+// capacity is what Services have and can have yet: a pool of which the rest is
+// reserved, or belongs to nodes, is full.
+func capacity(f ipam.FamilyUsage) float64 {
+	if f.Total == math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return float64(f.Used) + float64(f.Free)
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// count returns r, of which it counts the reconciles.
+func (f *foreign) count(r reconcile.Reconciler) reconcile.Reconciler {
+	if f == nil {
+		return r
+	}
+	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		again, err := r.Reconcile(ctx, req)
+		f.updates.Inc()
+		if err != nil {
+			f.failures.Inc()
+		}
+		return again, err
+	})
+}

@@ -1,0 +1,120 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+
+	"fairlead.io/internal/lb"
+)
+
+// A Classic pool gives a Service both addresses, or one if that is enough; it
+// never gives one of two. So pools fall into sources: each Classic pool by
+// itself, all others together. The addresses of a Service are of one source.
+// Only a change of pools can make them of two, for nobody loses one by that.
+//
+// No Classic pool may overlap with others, so of which source an address is
+// follows from where it is.
+
+func classic(p *pool) bool { return p != nil && p.Classic }
+
+// sources splits pools, from which s may be given addresses, in the order in
+// which they are tried. The others have their turn with the first of them, or
+// first of all if an address is reserved for s: Classic pools reserve none.
+func (a *Allocator) sources(s *service, pools []*pool) [][]*pool {
+	split := a.split[:0]
+	reserved := len(a.reservedFor[s.req.Service]) > 0
+	first := slices.IndexFunc(pools, func(p *pool) bool { return !p.Classic })
+	if reserved {
+		first = 0
+	}
+	if first >= 0 {
+		slices.SortStableFunc(pools[first:], func(p, q *pool) int { return falseFirst(p.Classic, q.Classic) })
+	}
+	if reserved && (len(pools) == 0 || pools[0].Classic) {
+		split = append(split, nil)
+	}
+	for n := 0; len(pools) > 0; pools = pools[n:] {
+		for n = 1; n < len(pools) && !pools[n-1].Classic && !pools[n].Classic; {
+			n++
+		}
+		split = append(split, pools[:n])
+	}
+	a.split = split
+	return split
+}
+
+// mixed says whether it matters for s from which of the pools its addresses are.
+func (a *Allocator) mixed(s *service, pools []*pool) bool {
+	if !a.classic {
+		return false
+	}
+	for _, x := range s.has {
+		if x.IsValid() && classic(a.home(s, x)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(pools, classic)
+}
+
+// goes says whether s may have an address of source beside those it has.
+func (a *Allocator) goes(s *service, source []*pool) bool {
+	for _, x := range s.has {
+		if x.IsValid() && !a.near(s, x, source) {
+			return false
+		}
+	}
+	return true
+}
+
+// near says whether s has x of source; what is out of pool is near all pools
+// that are not Classic.
+func (a *Allocator) near(s *service, x netip.Addr, source []*pool) bool {
+	home := a.home(s, x)
+	if len(source) > 0 && source[0].Classic {
+		return home == source[0]
+	}
+	return !classic(home)
+}
+
+// together says whether s may have both x and y.
+func (a *Allocator) together(s *service, x, y netip.Addr) bool {
+	if !a.classic || !x.IsValid() || !y.IsValid() {
+		return true
+	}
+	p, q := a.home(s, x), a.home(s, y)
+	return p == q || !classic(p) && !classic(q)
+}
+
+// fit returns the lowest address of family f that Classic pool p has free or
+// that s can share with others of its group.
+func (a *Allocator) fit(p *pool, s *service, f lb.Family) (x netip.Addr, ok bool) {
+	free, ok := p.pick(f)
+	ok = ok && p.room(s.req.Service.Namespace, 1)
+	o := a.shared[groupOf(&s.req)]
+	if o == nil || s.req.ShareKey == "" {
+		return free, ok
+	}
+	only := [...]*pool{p}
+	var from key
+	for more := true; more; {
+		k, found := o.next(f, from, s.req.Ports)
+		x := k.addr(f)
+		if !found || ok && !x.Less(free) {
+			break
+		}
+		i, _ := slices.BinarySearchFunc(p.Spans, x, func(span netipx.IPRange, x netip.Addr) int { return span.To().Compare(x) })
+		switch {
+		case i == len(p.Spans) || lb.FamilyOf(p.Spans[i].From()) != f:
+			return free, ok
+		case x.Less(p.Spans[i].From()):
+			from = keyOf(p.Spans[i].From())
+		case a.joins(s, x, only[:]):
+			return x, true
+		default:
+			from, more = k.next()
+		}
+	}
+	return free, ok
+}
