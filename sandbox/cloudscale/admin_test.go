@@ -1,6 +1,7 @@
 package cloudscale_test
 
 import (
+	"net/http"
 	"net/netip"
 	"testing"
 
@@ -13,8 +14,8 @@ func TestAdministration(t *testing.T) {
 	pool := c.newPool(lb, "tcp")
 	m := c.newMember(pool, "10.0.0.11")
 	c.newMonitor(pool, "tcp")
-	if response, _ := c.request("GET", "/sandbox/log", "stranger", nil); response.StatusCode != 401 {
-		t.Errorf("a stranger: %d", response.StatusCode)
+	if status, _, _ := c.request("GET", "/sandbox/log", "stranger", nil); status != http.StatusUnauthorized {
+		t.Errorf("a stranger: %d", status)
 	}
 	if got := c.list("/sandbox/log"); len(got) != 4 || got[0]["method"] != "POST" || got[0]["kind"] != "load-balancers" {
 		t.Errorf("log: %v", got)
@@ -30,9 +31,9 @@ func TestAdministration(t *testing.T) {
 	if got := c.list("/sandbox/faults"); len(got) != 1 {
 		t.Errorf("faults: %v", got)
 	}
-	response, _ := c.request("GET", "load-balancers/pools", c.Token(), nil)
-	if response.StatusCode != 429 || response.Header.Get("Retry-After") != "7" {
-		t.Errorf("fault: %v", response)
+	status, header, _ := c.request("GET", "load-balancers/pools", c.Token(), nil)
+	if status != http.StatusTooManyRequests || header.Get("Retry-After") != "7" {
+		t.Errorf("fault: %d %v", status, header)
 	}
 	for _, bad := range []any{"{", object{"latency": "soon"}, object{"path": "[", "status": 503}, object{"status": 7}, object{"unknown": 1}} {
 		c.refused("POST", "/sandbox/faults", bad, 400, "detail", "")

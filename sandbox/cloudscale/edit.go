@@ -77,30 +77,33 @@ func (s *Simulator) Edit(kind Kind, id string, fields string) error {
 
 // object finds one by its kind and id.
 func (s *Simulator) object(kind Kind, id string) (any, error) {
-	var object any
-	found := false
 	switch kind {
 	case Servers:
-		object, found = s.servers.get(id), s.servers.get(id) != nil
+		return known(&s.servers, kind, id)
 	case LoadBalancers:
-		object, found = s.lbs.get(id), s.lbs.get(id) != nil
+		return known(&s.lbs, kind, id)
 	case Pools:
-		object, found = s.pools.get(id), s.pools.get(id) != nil
+		return known(&s.pools, kind, id)
 	case Members:
-		object, found = s.members.get(id), s.members.get(id) != nil
+		return known(&s.members, kind, id)
 	case Listeners:
-		object, found = s.listeners.get(id), s.listeners.get(id) != nil
+		return known(&s.listeners, kind, id)
 	case HealthMonitors:
-		object, found = s.monitors.get(id), s.monitors.get(id) != nil
+		return known(&s.monitors, kind, id)
 	case FloatingIPs:
-		object, found = s.fips.get(id), s.fips.get(id) != nil
+		return known(&s.fips, kind, id)
 	case Networks:
-		object, found = s.networks.get(id), s.networks.get(id) != nil
+		return known(&s.networks, kind, id)
 	case Subnets:
-		object, found = s.subnets.get(id), s.subnets.get(id) != nil
+		return known(&s.subnets, kind, id)
+	default:
+		return nil, fmt.Errorf("objects of kind %s cannot be edited", kind)
 	}
-	if !found {
-		return nil, fmt.Errorf("there is no %q of kind %s", id, kind)
+}
+
+func known[T any](t *table[T], kind Kind, id string) (any, error) {
+	if object := t.get(id); object != nil {
+		return object, nil
 	}
-	return object, nil
+	return nil, fmt.Errorf("there is no %q of kind %s", id, kind)
 }

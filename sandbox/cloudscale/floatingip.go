@@ -77,7 +77,7 @@ func (s *Simulator) aim(f *fields, fip *FloatingIP, mayAdopt bool) {
 		f.fail("load_balancer", "Either server or load_balancer can be given, not both.")
 		return
 	}
-	zone := ""
+	var zone string
 	switch {
 	case f.has("server"):
 		id := f.reference("server")

@@ -2,6 +2,7 @@ package cloudscale
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -52,7 +53,7 @@ func (s *Simulator) Counts() map[Call]int {
 func (s *Simulator) Writes() int {
 	writes := 0
 	for call, n := range s.Counts() {
-		if call.Method != "GET" && call.Method != "HEAD" {
+		if call.Method != http.MethodGet && call.Method != http.MethodHead {
 			writes += n
 		}
 	}

@@ -53,7 +53,7 @@ func TestProcess(t *testing.T) {
 		case said[2] != "$(cat "+tokenFile+")":
 			t.Errorf("it says %q", line)
 		}
-		r, err := http.NewRequestWithContext(ctx, "GET", said[1]+"/v1/servers", nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, said[1]+"/v1/servers", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

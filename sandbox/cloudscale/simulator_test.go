@@ -41,18 +41,18 @@ var quick = cloudscale.Options{Creating: -1, Changing: -1}
 // send returns the answer's status and what its body says.
 func (c *cloud) send(method, path string, body any) (int, any) {
 	c.t.Helper()
-	response, raw := c.request(method, path, c.Token(), body)
+	status, _, raw := c.request(method, path, c.Token(), body)
 	if len(raw) == 0 {
-		return response.StatusCode, nil
+		return status, nil
 	}
 	var decoded any
 	if err := json.Unmarshal(raw, &decoded); err != nil {
 		c.t.Fatalf("%s %s: %q is no JSON", method, path, raw)
 	}
-	return response.StatusCode, decoded
+	return status, decoded
 }
 
-func (c *cloud) request(method, path, token string, body any) (*http.Response, []byte) {
+func (c *cloud) request(method, path, token string, body any) (int, http.Header, []byte) {
 	c.t.Helper()
 	response, err := c.Client().Do(c.newRequest(method, path, token, body))
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *cloud) request(method, path, token string, body any) (*http.Response, [
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return response, raw
+	return response.StatusCode, response.Header, raw
 }
 
 func (c *cloud) newRequest(method, path, token string, body any) *http.Request {
