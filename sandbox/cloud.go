@@ -198,6 +198,33 @@ func (c *Cluster) CloudRequest(ctx context.Context, method, path, body string) (
 	return answer, nil
 }
 
+// tellCloud starts or stops the server that a node is, if it is one.
+func (c *Cluster) tellCloud(ctx context.Context, n host, action string) error {
+	if c.Cloud == "" {
+		return nil
+	}
+	answer, err := c.CloudRequest(ctx, http.MethodGet, "/v1/servers", "")
+	if err != nil {
+		return err
+	}
+	var servers []struct {
+		Name string `json:"name"`
+		UUID string `json:"uuid"`
+	}
+	if err := json.Unmarshal(answer, &servers); err != nil {
+		return fmt.Errorf("list the cloud's servers: %w", err)
+	}
+	for _, s := range servers {
+		if s.Name != n.name {
+			continue
+		}
+		if _, err := c.CloudRequest(ctx, http.MethodPost, "/v1/servers/"+s.UUID+"/"+action, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tellLeftBehind lists load balancers that the cluster leaves behind: in a
 // real cloud they would go on to cost money.
 func (c *Cluster) tellLeftBehind(ctx context.Context) {

@@ -71,6 +71,10 @@ func (s *Simulator) Edit(kind Kind, id string, fields string) error {
 		}
 	}
 	reflect.ValueOf(object).Elem().Set(edited.Elem())
+	s.pools.regroup()
+	s.listeners.regroup()
+	s.members.regroup()
+	s.monitors.regroup()
 	s.changedState()
 	return nil
 }

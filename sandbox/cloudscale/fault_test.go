@@ -68,11 +68,8 @@ func TestCutAndLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.URL, r.Host = u, u.Host
-			response, err := client.Do(r)
-			if err != nil {
-				return 0, err
-			}
-			return response.StatusCode, response.Body.Close()
+			status, _, _, err := do(client, r)
+			return status, err
 		}
 		c.Fail(cloudscale.Fault{Method: "POST", Cut: true})
 		if status, err := create(); err == nil {
@@ -106,8 +103,8 @@ func TestLatency(t *testing.T) {
 			c.Fail(f)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			r := c.newRequest("POST", "load-balancers", c.Token(), object{"name": "x", "flavor": "lb-standard"})
-			if response, err := c.Client().Do(r.WithContext(ctx)); err == nil {
-				t.Errorf("%v: %v", f, response)
+			if status, _, _, err := do(c.Client(), r.WithContext(ctx)); err == nil {
+				t.Errorf("%v: %d", f, status)
 			}
 			cancel()
 			if n := len(c.LoadBalancers()); (n == 1) != f.Lose {
@@ -155,7 +152,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 		c.Fail(cloudscale.Fault{Latency: time.Hour})
 		done := make(chan error)
 		go func() {
-			_, err := c.Client().Do(c.newRequest("GET", "servers", c.Token(), nil))
+			_, _, _, err := do(c.Client(), c.newRequest("GET", "servers", c.Token(), nil))
 			done <- err
 		}()
 		synctest.Wait()

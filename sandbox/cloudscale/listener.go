@@ -66,8 +66,8 @@ func (s *Simulator) wantedListener(f *fields, l *Listener) Listener {
 	if pool := s.pools.get(l.Pool); pool != nil && w.Protocol != "" && (pool.Protocol == "udp") != (w.Protocol == "udp") {
 		f.fail("protocol", fmt.Sprintf("A listener of protocol %s cannot use a pool of protocol %s.", w.Protocol, pool.Protocol))
 	}
-	for other := range s.listeners.all() {
-		if other.UUID != l.UUID && other.LoadBalancer == l.LoadBalancer && other.Protocol == w.Protocol && other.ProtocolPort == w.ProtocolPort {
+	for _, other := range s.listeners.in(l.LoadBalancer) {
+		if other.UUID != l.UUID && other.Protocol == w.Protocol && other.ProtocolPort == w.ProtocolPort {
 			f.fail("protocol_port", fmt.Sprintf("Another listener of this load balancer already uses %s port %d.", w.Protocol, w.ProtocolPort))
 		}
 	}

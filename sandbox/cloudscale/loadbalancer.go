@@ -129,7 +129,7 @@ func (s *Simulator) removeLB(q *request) error {
 // dropLB removes a load balancer with all that belongs to it. Floating IPs
 // stay, and lead nowhere.
 func (s *Simulator) dropLB(lb *LoadBalancer) {
-	for _, l := range s.listeners.where(func(l *Listener) bool { return l.LoadBalancer == lb.UUID }) {
+	for _, l := range s.listeners.in(lb.UUID) {
 		s.listeners.remove(l.UUID)
 	}
 	for _, pool := range s.poolsOf(lb.UUID) {

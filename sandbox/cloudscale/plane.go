@@ -49,7 +49,7 @@ func (s *Simulator) plane() plane {
 	for lb := range s.lbs.all() {
 		addresses := s.addressesOf(lb)
 		p.lbs, p.addresses = append(p.lbs, lb.UUID), append(p.addresses, addresses...)
-		for _, l := range s.listeners.where(func(l *Listener) bool { return l.LoadBalancer == lb.UUID }) {
+		for _, l := range s.listeners.in(lb.UUID) {
 			if s.pools.get(l.Pool) == nil {
 				continue // it has nobody to pass connections on to
 			}

@@ -72,7 +72,10 @@ func (s *Simulator) dropPool(pool *Pool) {
 	if m := s.monitorOf(pool.UUID); m != nil {
 		s.monitors.remove(m.UUID)
 	}
-	for _, l := range s.listeners.where(func(l *Listener) bool { return l.Pool == pool.UUID }) {
+	for _, l := range s.listeners.in(pool.LoadBalancer) {
+		if l.Pool != pool.UUID {
+			continue
+		}
 		if l.Pool = ""; !s.options.KeepListeners {
 			s.listeners.remove(l.UUID)
 		}

@@ -119,6 +119,10 @@ func New(o Options) *Simulator {
 		counts:       make(map[Call]int),
 		changedState: func() {},
 	}
+	s.pools.group = func(p *Pool) string { return p.LoadBalancer }
+	s.listeners.group = func(l *Listener) string { return l.LoadBalancer }
+	s.members.group = func(m *Member) string { return m.Pool }
+	s.monitors.group = func(m *HealthMonitor) string { return m.Pool }
 	s.close = sync.OnceFunc(func() { close(s.closed) })
 	for _, zone := range zones {
 		network := Network{UUID: s.uuid(), Name: "Public", Zone: zone}

@@ -54,16 +54,22 @@ func (c *cloud) send(method, path string, body any) (int, any) {
 
 func (c *cloud) request(method, path, token string, body any) (int, http.Header, []byte) {
 	c.t.Helper()
-	response, err := c.Client().Do(c.newRequest(method, path, token, body))
+	status, header, raw, err := do(c.Client(), c.newRequest(method, path, token, body))
 	if err != nil {
 		c.t.Fatalf("%s %s: %v", method, path, err)
 	}
+	return status, header, raw
+}
+
+// do sends a request and reads the whole answer.
+func do(client *http.Client, r *http.Request) (int, http.Header, []byte, error) {
+	response, err := client.Do(r)
+	if err != nil {
+		return 0, nil, nil, err
+	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return response.StatusCode, response.Header, raw
+	return response.StatusCode, response.Header, raw, err
 }
 
 func (c *cloud) newRequest(method, path, token string, body any) *http.Request {

@@ -116,11 +116,11 @@ func (s *Simulator) SetReachable(a netip.Addr, reachable bool) {
 }
 
 func (s *Simulator) poolsOf(lb string) []*Pool {
-	return s.pools.where(func(p *Pool) bool { return p.LoadBalancer == lb })
+	return s.pools.in(lb)
 }
 
 func (s *Simulator) membersOf(pool string) []*Member {
-	return s.members.where(func(m *Member) bool { return m.Pool == pool })
+	return s.members.in(pool)
 }
 
 // lbOf is the load balancer of a pool; empty if there is none.
@@ -133,10 +133,8 @@ func (s *Simulator) lbOf(pool string) string {
 
 // monitorOf returns nil if the pool has none.
 func (s *Simulator) monitorOf(pool string) *HealthMonitor {
-	for m := range s.monitors.all() {
-		if m.Pool == pool {
-			return m
-		}
+	if all := s.monitors.in(pool); len(all) > 0 {
+		return all[0]
 	}
 	return nil
 }

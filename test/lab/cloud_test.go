@@ -162,6 +162,20 @@ func TestClusterInACloud(t *testing.T) {
 			}
 		}
 	}
+	for _, change := range []struct {
+		make func(context.Context, string) error
+		want string
+	}{{c.Kill, "stopped"}, {c.Restart, "running"}} {
+		if err := change.make(t.Context(), "node2"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func(context.Context) error {
+			if got := c.list("/v1/servers")[1]["status"]; got != change.want {
+				return fmt.Errorf("the server of node2 is %v, not %s", got, change.want)
+			}
+			return nil
+		})
+	}
 	if err := c.Down(t.Context()); err != nil {
 		t.Error(err)
 	}
