@@ -70,7 +70,6 @@ func TestCalls(t *testing.T) {
 func TestIdleResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCloud(t, simulated.Options{Creating: -1, Changing: -1}, 3)
-		c.sim.AddFloatingIP(simulated.FloatingIP{})
 		const n = 100
 		var all []*corev1.Service
 		for i := range n {

@@ -192,9 +192,11 @@ func (b *Backend) remember(w Want, seen *Observation, result Result, err error) 
 	b.memos[w.Service.UID] = m
 }
 
-// fingerprint is the same for the same wishes.
+// fingerprint is the same for the same wishes. The zone does not count: it is
+// written down by us, and never changed.
 func fingerprint(d *Desired) string {
 	settings := d.Settings
+	settings.Zone = ""
 	selector := ""
 	if settings.NodeSelector != nil {
 		selector, settings.NodeSelector = settings.NodeSelector.String(), nil
