@@ -16,6 +16,7 @@ var pages = map[string]func(*page) error{
 	"reasons.md":       reasonsPage,
 	"kinds.md":         kindsPage,
 	"annotations.md":   annotationsPage,
+	"cloudscale.md":    cloudscalePage,
 	"configuration.md": configurationPage,
 	"flags.md":         flagsPage,
 	"metrics.md":       metricsPage,

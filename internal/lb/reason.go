@@ -164,6 +164,7 @@ const (
 	UnAvailableLoadBalancer  Code = "UnAvailableLoadBalancer"
 	NoValidNodes             Code = "NoValidNodes"
 	NodesSkipped             Code = "NodesSkipped"
+	NodesUnknown             Code = "NodesUnknown"
 	NodesInSeveralZones      Code = "NodesInSeveralZones"
 	ZoneUnknown              Code = "ZoneUnknown"
 	ChangeRefused            Code = "ChangeRefused"
@@ -372,6 +373,10 @@ var Reasons = map[Code]About{
 		Means: "Some nodes get no traffic of the load balancer, because the cloud does not know them or they have no address there. All others do.",
 		Do:    "Correct the nodes as the sentence says, or exclude them from load balancers.",
 		text:  "Some nodes get no traffic: %s. Correct them, or label them node.kubernetes.io/exclude-from-external-load-balancers.", sample: []any{`node worker-3 has no server: providerID "aws://x" is not of cloudscale`}},
+	NodesUnknown: {On: "Service", Warning: true, Cloud: string(SyncLoadBalancerFailed),
+		Means: "The cloud knows none of the cluster's nodes, so no load balancer is made: the access token may be that of another project.",
+		Do:    "Use an access token of the project in which the nodes are.",
+		text:  "The cloud knows none of the nodes: %s. Use an access token of the project in which they are.", sample: []any{"node worker-1 has no server with its providerID"}},
 	NodesInSeveralZones: {On: "Service", Warning: true, Cloud: string(SyncLoadBalancerFailed),
 		Means: "A load balancer is in one zone, the nodes are in several, and the Service does not say which.",
 		Do:    "Set the annotation k8s.cloudscale.ch/loadbalancer-zone, or select nodes of one zone.",
@@ -400,7 +405,7 @@ var Reasons = map[Code]About{
 		Means: "A load balancer was made for a Service of this cluster that no longer exists. It costs money, and is not deleted by itself.",
 		Do:    "Delete it, after a look.",
 		text:  "Load balancer %s (%s) was made for Service %s, which no longer exists. Delete it if nobody needs it.", sample: []any{"k8s-service-5f1c", "6c1f…", sampleService}},
-	CloudBusy: {On: "Service", Event: true,
+	CloudBusy: {On: "Service",
 		Means: "The load balancer is being changed by the cloud, which does one change at a time.",
 		Do:    "Nothing; it goes on by itself.",
 		text:  "Waiting for load balancer %s, which is being changed.", sample: []any{"k8s-service-5f1c"}},

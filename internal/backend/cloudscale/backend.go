@@ -75,7 +75,8 @@ type Outcome struct {
 
 	// Reason is how the Service stands.
 	Reason lb.Reason
-	// Tell has what else is to be told, by events.
+	// Tell has what else is to be told, by events. What holds for longer is here
+	// at every look, in the same words.
 	Tell []lb.Reason
 
 	// Annotations to be written on the Service; nil: none.

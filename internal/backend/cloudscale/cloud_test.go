@@ -94,7 +94,8 @@ func (c *cloud) look() (Outcome, error) {
 	out, err := c.backend.Sync(c.t.Context(), c.want())
 	maps.Copy(c.service.Annotations, out.Annotations)
 	if out.Ingress != nil {
-		c.ingress = published(out.Ingress)
+		c.ingress = texts(out.Ingress)
+		c.service.Status.LoadBalancer.Ingress = out.Ingress
 	}
 	c.told = append(c.told, out.Tell...)
 	if out.Reason.Code == "" {

@@ -72,6 +72,7 @@ func (v *inventory) contents(ctx context.Context, lb string, since time.Time) (c
 	if err != nil {
 		return c, err
 	}
+	v.prune(pools)
 	c.pools = slices.DeleteFunc(pools, func(p cloudscale.Pool) bool { return p.LoadBalancer.UUID != lb })
 	c.listeners = slices.DeleteFunc(listeners, func(l cloudscale.Listener) bool { return l.LoadBalancer.UUID != lb })
 	c.monitors = slices.DeleteFunc(monitors, func(m cloudscale.HealthMonitor) bool {
@@ -83,6 +84,18 @@ func (v *inventory) contents(ctx context.Context, lb string, since time.Time) (c
 		}
 	}
 	return c, nil
+}
+
+// prune drops the members of pools that are gone, before they become too many.
+func (v *inventory) prune(pools []cloudscale.Pool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.members) < 2*len(pools)+100 {
+		return
+	}
+	maps.DeleteFunc(v.members, func(id string, _ *shelf[cloudscale.Member]) bool {
+		return !slices.ContainsFunc(pools, func(p cloudscale.Pool) bool { return p.UUID == id })
+	})
 }
 
 func (v *inventory) membersOf(pool string) *shelf[cloudscale.Member] {

@@ -3,6 +3,7 @@ package cloudscale
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"fairlead.io/internal/cloudscale"
@@ -13,8 +14,10 @@ import (
 const (
 	// lookAgain is when to look again at a load balancer that is being made.
 	lookAgain = time.Second
-	// lookAgainMost is for those that take their time: a third of it so far.
+	// lookAgainMost is for those that take their time: a third of it so far. One
+	// that is older than madeWithin is being changed, which is faster.
 	lookAgainMost = 5 * time.Second
+	madeWithin    = 5 * time.Minute
 	// recent is how old the state of members may be when some of them are to go.
 	recent = time.Second
 	// lostCreate is how long a load balancer whose making was not answered is
@@ -141,6 +144,10 @@ func (b *Backend) mayCreate(seen *Observation, w Want, nodes fleet) {
 	if seen.Blocked == nil {
 		seen.Blocked = unplaced
 	}
+	if seen.Desired.KeepMembers {
+		r := lb.NodesUnknown.With(strings.Join(nodes.Skipped, "; "))
+		seen.Blocked = &r
+	}
 	if seen.Blocked != nil {
 		seen.Desired.Nothing = true
 		return
@@ -168,7 +175,9 @@ func (b *Backend) await(ctx context.Context, seen *Observation, own *cloudscale.
 	seen.Actual.LoadBalancers = []cloudscale.LoadBalancer{*now}
 	if now.Status == cloudscale.Changing {
 		seen.busy = true
-		seen.again = min(max(lookAgain, time.Since(now.CreatedAt)/3), lookAgainMost)
+		if seen.again = lookAgain; time.Since(now.CreatedAt) < madeWithin {
+			seen.again = min(max(lookAgain, time.Since(now.CreatedAt)/3), lookAgainMost)
+		}
 		return nil
 	}
 	return b.fill(ctx, seen, seen.Actual.Now.Add(-trust))

@@ -45,30 +45,40 @@ func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Resul
 		own = result.Created
 	}
 	waiting := result.Busy || seen.busy
+	published := w.Service.Status.LoadBalancer.Ingress
 	switch {
 	case w.Gone:
 		out.gone(seen, waiting)
-		return
 	case seen.Blocked != nil:
 		out.Reason = *seen.Blocked
-	case waiting && own == nil:
+	case own == nil || waiting && len(published) == 0:
 		out.Reason = lb.CloudBusy.With(seen.Desired.Name)
-	case waiting:
-		out.Reason = lb.CloudBusy.With(own.Name)
 	default:
-		out.Ingress = ingress(&seen.Desired, own, b.have.floatingIPs.peek())
-		out.Reason = lb.EnsuredLoadBalancer.With(own.Name, list(published(out.Ingress)))
-		if why := refusals(out.Plan, kindFloatingIP); why != "" {
-			out.Reason = lb.FloatingAddressRefused.With(why)
+		if !waiting {
+			out.Ingress = ingress(&seen.Desired, own, b.have.floatingIPs.peek())
+			published = out.Ingress
 		}
-		if why := refusals(out.Plan, kindLoadBalancer); why != "" {
-			out.Reason = lb.ChangeRefused.With(why)
-		}
+		out.served(own, published)
+	}
+}
+
+// served says how a Service stands that has what it asks for, as far as it can
+// be had.
+func (o *Outcome) served(own *cloudscale.LoadBalancer, published []corev1.LoadBalancerIngress) {
+	o.Reason = lb.EnsuredLoadBalancer.With(own.Name, list(texts(published)))
+	if why := refusals(o.Plan, kindFloatingIP); why != "" {
+		o.Reason = lb.FloatingAddressRefused.With(why)
+	}
+	if why := refusals(o.Plan, kindLoadBalancer); why != "" {
+		o.Reason = lb.ChangeRefused.With(why)
 	}
 }
 
 // gone says how a Service stands that shall leave nothing.
 func (o *Outcome) gone(seen *Observation, waiting bool) {
+	if !o.Plan.Empty() {
+		o.Tell = append(o.Tell, lb.DeletingLoadBalancer.With(o.Plan))
+	}
 	switch {
 	case seen.Blocked != nil:
 		o.Reason = lb.DeleteLoadBalancerFailed.With(strings.TrimSuffix(seen.Blocked.Text, "."))
@@ -139,7 +149,7 @@ func ingress(d *Desired, own *cloudscale.LoadBalancer, floating []cloudscale.Flo
 	return out
 }
 
-func published(in []corev1.LoadBalancerIngress) []string {
+func texts(in []corev1.LoadBalancerIngress) []string {
 	var out []string
 	for _, i := range in {
 		out = append(out, i.IP+i.Hostname)

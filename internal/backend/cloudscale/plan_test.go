@@ -26,8 +26,30 @@ func TestAdoption(t *testing.T) {
 	}
 	check(t, Plan(wants(service(unheard), 1, 2), upstream(1, 2)), lb.ImpactNone)
 
+	// Everything that it makes otherwise: the PROXY protocol, UDP with a monitor by
+	// TCP, and externalTrafficPolicy Local.
+	a := upstream(1, 2)
+	for i := range a.Pools {
+		a.Pools[i].Protocol = "proxyv2"
+	}
+	check(t, Plan(wants(service(annotated(compat.AnnotationPoolProtocol, "proxyv2")), 1, 2), a), lb.ImpactNone)
+	a = upstream(1, 2)
+	a.Pools[0].Name, a.Pools[0].Protocol, a.Listeners[0].Name, a.Listeners[0].Protocol = "udp/http", "udp", "udp/80", "udp"
+	check(t, Plan(wants(service(ports(udpPort("http", 80, 30080), port("https", 443, 30443))), 1, 2), a), lb.ImpactNone)
+	a = upstream(1, 2)
+	for i := range a.Monitors {
+		a.Monitors[i].Type, a.Monitors[i].HTTP = "http", &cloudscale.HTTPCheck{ExpectedCodes: []string{"200"}, Method: "GET", URLPath: "/livez", Version: "1.0"}
+	}
+	for _, members := range a.Members {
+		for i := range members {
+			members[i].MonitorPort = 32000
+		}
+	}
+	check(t, Plan(wants(service(local), 1, 2), a), lb.ImpactNone)
+
 	// Only tags are new, and those of others stay.
-	d, a := wants(service(), 1, 2), upstream(1, 2)
+	d := wants(service(), 1, 2)
+	a = upstream(1, 2)
 	d.Tags = cloudscale.Tags{tagUID: "deadbeef"}
 	a.LoadBalancers[0].Tags = cloudscale.Tags{"team": "shop"}
 	p := Plan(d, a)

@@ -48,37 +48,41 @@ func (c *cloud) heard(code lb.Code) string {
 	return ""
 }
 
-// What cannot be read is not absent: as long as lists fail, nothing is made and
+// What cannot be read is not absent: as long as a list fails, nothing is made and
 // nothing counts as deleted.
 func TestBlindness(t *testing.T) {
-	for _, gone := range []bool{false, true} {
+	for _, kind := range []simulated.Kind{simulated.LoadBalancers, simulated.Servers, simulated.FloatingIPs} {
 		in(t, quick, 2, func(t *testing.T, c *cloud) {
-			if c.gone = gone; gone {
-				c.gone = false
-				c.settle()
-				c.gone = true
-				c.restart()
-				c.sim.ResetLog()
+			c.sim.Fail(simulated.Fault{Method: "GET", Kind: kind, Status: http.StatusInternalServerError, Times: -1})
+			for range 5 {
+				if out, err := c.look(); err == nil || c.sim.Writes() > 0 {
+					t.Errorf("%s: %v, %+v, %d writes", kind, err, out, c.sim.Writes())
+				}
+				<-time.After(20 * time.Second)
 			}
-			for _, kind := range []simulated.Kind{simulated.LoadBalancers, simulated.Servers} {
-				end := c.sim.Fail(simulated.Fault{Method: "GET", Kind: kind, Status: http.StatusInternalServerError, Times: -1})
-				for range 5 {
-					out, err := c.look()
-					if kind == simulated.LoadBalancers && (err == nil || out.Gone) || out.Gone && kind == simulated.LoadBalancers || c.sim.Writes() > 0 {
-						t.Errorf("%v, %+v, %d writes", err, out, c.sim.Writes())
-					}
-					if gone && kind == simulated.Servers {
-						break
-					}
-					<-time.After(20 * time.Second)
-				}
-				end()
-				if gone {
-					break
-				}
+		}, annotated(compat.AnnotationFloatingIPs, `["192.0.2.9/32"]`))
+	}
+	for _, kind := range []simulated.Kind{simulated.Pools, simulated.Members, simulated.Listeners, simulated.HealthMonitors} {
+		in(t, quick, 2, func(t *testing.T, c *cloud) {
+			c.settle()
+			c.restart()
+			c.sim.ResetLog()
+			c.sim.Fail(simulated.Fault{Method: "GET", Kind: kind, Status: http.StatusInternalServerError, Times: -1})
+			c.service.Annotations[compat.AnnotationName] = "changed"
+			if out, err := c.look(); err == nil || c.sim.Writes() > 0 {
+				t.Errorf("%s: %v, %+v, %d writes", kind, err, out, c.sim.Writes())
 			}
 		})
 	}
+	in(t, quick, 2, func(t *testing.T, c *cloud) {
+		c.settle()
+		c.gone = true
+		c.restart()
+		c.sim.Fail(simulated.Fault{Method: "GET", Kind: simulated.LoadBalancers, Status: http.StatusInternalServerError, Times: -1})
+		if out, err := c.look(); err == nil || out.Gone {
+			t.Errorf("%v, %+v", err, out)
+		}
+	})
 }
 
 // What cloudscale's controller has made is taken over without a change but tags.
@@ -457,6 +461,63 @@ func TestNodesAreTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Labels of nodes count at every look.
+func TestNodeLabels(t *testing.T) {
+	in(t, quick, 2, func(t *testing.T, c *cloud) {
+		c.nodes[0].Labels["tier"] = "edge"
+		c.settle()
+		if got := len(c.sim.Members("")); got != 2 {
+			t.Errorf("%d members, want 2", got)
+		}
+		c.nodes[0].Labels["tier"], c.nodes[1].Labels["tier"] = "", "edge"
+		c.settle()
+		for _, m := range c.sim.Members("") {
+			if m.Address.String() != "10.0.0.12" {
+				t.Errorf("member %s", m)
+			}
+		}
+	}, annotated(compat.AnnotationNodeSelector, "tier=edge"))
+}
+
+// A token of another project knows none of the nodes, and makes nothing there.
+func TestUnknownNodes(t *testing.T) {
+	in(t, quick, 2, func(t *testing.T, c *cloud) {
+		for i, n := range c.nodes {
+			n.Spec.ProviderID = cloudscale.ProviderID(uuidOf(i))
+		}
+		out, err := c.look()
+		if err != nil || c.sim.Writes() > 0 {
+			t.Errorf("%v, %d writes", err, c.sim.Writes())
+		}
+		as(t, out.Reason, lb.NodesUnknown, "node worker-1 has no server with its providerID")
+	}, annotated(compat.AnnotationZone, "lpg1"))
+}
+
+// A Service that is served stays so while its load balancer is being changed.
+func TestServedWhileChanging(t *testing.T) {
+	in(t, simulated.Options{Changing: 10 * time.Second}, 1, func(t *testing.T, c *cloud) {
+		c.settle()
+		<-time.After(2 * time.Minute)
+		c.service.Spec.Ports[0].Port = 8080
+		busy := 0
+		for {
+			out, err := c.look()
+			if err != nil {
+				t.Fatal(err)
+			}
+			as(t, out.Reason, lb.EnsuredLoadBalancer, c.ingress[0])
+			if out.Again == 0 {
+				break
+			}
+			busy++
+			<-time.After(out.Again)
+		}
+		if busy == 0 {
+			t.Error("it never was busy")
+		}
+	})
 }
 
 func TestPublished(t *testing.T) {
