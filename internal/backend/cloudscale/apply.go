@@ -12,8 +12,12 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// pace is when to look again at a load balancer that is being changed.
-const pace = time.Second
+const (
+	// pace is when to look again at a load balancer that is being changed, and
+	// paceMost is for one that never seems to end.
+	pace     = time.Second
+	paceMost = 30 * time.Second
+)
 
 // Result is what was done of a plan.
 type Result struct {

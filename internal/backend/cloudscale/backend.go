@@ -46,6 +46,7 @@ type memo struct {
 	settled string    // what was wanted when all was as it should be
 	told    string    // what was wanted when a change was last told
 	created time.Time // when a load balancer may have been made, but the answer was lost
+	refused int       // how many looks in a row ended with a cloud that is busy, and nothing done
 }
 
 // New makes a backend.
@@ -99,12 +100,15 @@ func (b *Backend) Sync(ctx context.Context, w Want) (Outcome, error) {
 	}
 	out := Outcome{Plan: seen.Plan(), Tell: seen.Tell, Again: seen.again}
 	if w.DryRun {
-		out.Reason, out.Again = lb.ChangesPlanned.With(out.Plan), 0
+		out.dry(seen)
 		return out, nil
 	}
 	news := b.news(w, seen, out.Plan)
 	result, err := b.apply(ctx, seen, out.Plan)
 	out.Done = result.Done
+	if result.Busy && result.Done == 0 {
+		result.Again = b.patience(w)
+	}
 	if result.Again > 0 && (out.Again == 0 || result.Again < out.Again) {
 		out.Again = result.Again
 	}

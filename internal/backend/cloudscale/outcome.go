@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,6 +36,18 @@ func failed(w Want, err error) Outcome {
 	}
 	out.Again = after
 	return out
+}
+
+// dry is the outcome of a look at which nothing is done.
+func (o *Outcome) dry(seen *Observation) {
+	switch {
+	case seen.Blocked != nil:
+		o.Reason = *seen.Blocked
+	case seen.busy:
+		o.Reason = lb.CloudBusy.With(seen.Desired.Name)
+	default:
+		o.Reason, o.Again = lb.ChangesPlanned.With(o.Plan), 0
+	}
 }
 
 // conclude says how the Service stands after a look at which nothing went wrong.
@@ -178,6 +191,14 @@ func (b *Backend) news(w Want, seen *Observation, p lb.Plan) lb.Code {
 	}
 }
 
+// patience is when to try again what the cloud was too busy for. It says so also
+// of some things that it will never do.
+func (b *Backend) patience(w Want) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return min(pace<<min(b.memos[w.Service.UID].refused, 10), paceMost)
+}
+
 // remember what the next look has to know.
 func (b *Backend) remember(w Want, seen *Observation, result Result, err error) {
 	if seen.busy {
@@ -185,11 +206,11 @@ func (b *Backend) remember(w Want, seen *Observation, result Result, err error) 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w.Gone {
-		delete(b.memos, w.Service.UID)
-		return
+	before := b.memos[w.Service.UID]
+	m, wish := memo{told: before.told}, fingerprint(&seen.Desired)
+	if result.Busy && result.Done == 0 {
+		m.refused = before.refused + 1
 	}
-	m, wish := memo{told: b.memos[w.Service.UID].told}, fingerprint(&seen.Desired)
 	if result.Done > 0 {
 		m.told = wish
 	}
@@ -199,7 +220,9 @@ func (b *Backend) remember(w Want, seen *Observation, result Result, err error) 
 	case err == nil && result.Again == 0 && !seen.Desired.Nothing:
 		m.settled, m.told = wish, wish
 	}
-	b.memos[w.Service.UID] = m
+	if b.memos[w.Service.UID] = m; w.Gone && err == nil && !result.Busy {
+		delete(b.memos, w.Service.UID)
+	}
 }
 
 // fingerprint is the same for the same wishes. The zone does not count: it is
