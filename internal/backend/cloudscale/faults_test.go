@@ -56,7 +56,7 @@ var scenarios = []scenario{
 
 // play runs a scenario in a cloud of its own and returns what came of it. A fault
 // happens to the call with that number.
-func play(t *testing.T, s scenario, o simulated.Options, f *simulated.Fault, call int, restarts bool) (state []string, ingress []string, calls int) {
+func play(t *testing.T, s scenario, o simulated.Options, f *simulated.Fault, call int, restarts bool) (state []string, ingress []string, made map[simulated.Kind]int, calls int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCloud(t, o, 2)
@@ -77,7 +77,12 @@ func play(t *testing.T, s scenario, o simulated.Options, f *simulated.Fault, cal
 		// Whatever was done too late is seen at the next resync.
 		<-time.After(5 * time.Minute)
 		c.settle()
-		state, ingress = c.state(), c.ingress
+		state, ingress, made = c.state(), c.ingress, map[simulated.Kind]int{}
+		for _, r := range c.sim.Log() {
+			if r.Method == http.MethodPost && r.Status == http.StatusCreated {
+				made[r.Kind]++
+			}
+		}
 		if n := len(c.sim.LoadBalancers()); n > 1 {
 			t.Errorf("%d load balancers:\n%s", n, c.requests())
 		}
@@ -85,7 +90,7 @@ func play(t *testing.T, s scenario, o simulated.Options, f *simulated.Fault, cal
 			t.Logf("fault %v at call %d\n%s", f, call, c.requests())
 		}
 	})
-	return state, ingress, calls
+	return state, ingress, made, calls
 }
 
 // Every call of everything that happens fails in every way; afterwards all is as
@@ -94,7 +99,7 @@ func TestEveryFaultOfEveryCall(t *testing.T) {
 	for _, s := range scenarios {
 		for _, o := range []simulated.Options{{Busy: simulated.BusyWaits}, {Busy: simulated.BusyRefuses, KeepListeners: true}} {
 			t.Run(fmt.Sprintf("%s, changes %s", s.name, o.Busy), func(t *testing.T) {
-				want, ingress, calls := play(t, s, o, nil, 0, false)
+				want, ingress, made, calls := play(t, s, o, nil, 0, false)
 				if s.name != "delete" && len(ingress) != 2 {
 					t.Errorf("published: %v", ingress)
 				}
@@ -107,12 +112,16 @@ func TestEveryFaultOfEveryCall(t *testing.T) {
 							if restarts && !f.Lose && f.Status != http.StatusInternalServerError {
 								continue
 							}
-							got, gotIngress, _ := play(t, s, o, &f, call, restarts)
+							got, gotIngress, gotMade, _ := play(t, s, o, &f, call, restarts)
 							if diff := cmp.Diff(want, got); diff != "" {
 								t.Errorf("%s, call %d, restarts %v: %s", name, call, restarts, diff)
 							}
 							if diff := cmp.Diff(ingress, gotIngress); diff != "" {
 								t.Errorf("%s, call %d, restarts %v: published %s", name, call, restarts, diff)
+							}
+							// Nothing is made twice, unless it was done after everybody had given up.
+							if diff := cmp.Diff(made, gotMade); diff != "" && f.Latency == 0 {
+								t.Errorf("%s, call %d, restarts %v: made %s", name, call, restarts, diff)
 							}
 							if t.Failed() {
 								return
