@@ -62,11 +62,11 @@ func find(w Want, all []cloudscale.LoadBalancer) found {
 // one: by our tags, or by its name, or because an older Service says so as well.
 func ownerOf(o *cloudscale.LoadBalancer, w Want) string {
 	for _, other := range w.others() {
+		uid, says := o.Tags[tagUID], compat.UUID(other) == o.UUID
 		switch {
-		case o.Tags[tagUID] == string(w.Service.UID):
-		case o.Tags[tagUID] == string(other.UID),
-			o.Tags[tagUID] == "" && o.Name == compat.DefaultName(other) && o.Name != compat.DefaultName(w.Service),
-			o.Tags[tagUID] == "" && compat.UUID(other) == o.UUID && (compat.UUID(w.Service) != o.UUID || older(other, w.Service)):
+		case uid == string(other.UID),
+			uid == "" && o.Name == compat.DefaultName(other),
+			uid == "" && says && (compat.UUID(w.Service) != o.UUID || older(other, w.Service)):
 			return key(other).String()
 		}
 	}
