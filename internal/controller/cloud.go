@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,23 +52,22 @@ type cloudServices struct {
 	events *events
 	log    *slog.Logger
 
-	running atomic.Int32
-	mu      sync.Mutex
-	memos   map[types.NamespacedName]*cloudMemo
+	mu    sync.Mutex
+	memos map[types.NamespacedName]*cloudMemo
 }
 
 // cloudMemo is what is remembered of a Service to save writes and words.
 type cloudMemo struct {
 	uid     types.UID
-	written string // resourceVersion of our last write
-	reason  lb.Reason
+	written string      // resourceVersion of our last write
+	reason  lb.Reason   // how the Service stands
+	said    lb.Reason   // the last one that was told in an event
 	told    []lb.Reason // beside it
+	working bool        // the load balancer is busy with what we have begun
 }
 
 // Reconcile takes one look at a Service.
 func (c *cloudServices) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	c.running.Add(1)
-	defer c.running.Add(-1)
 	var s corev1.Service
 	if err := c.cache.Get(ctx, req.NamespacedName, &s); err != nil {
 		c.forget(req.NamespacedName)
@@ -78,7 +76,7 @@ func (c *cloudServices) Reconcile(ctx context.Context, req reconcile.Request) (r
 	gone := s.DeletionTimestamp != nil || cloudClass(c.config, &s) == nil
 	if gone && !mayHaveLoadBalancer(c.config, &s) {
 		c.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
+		return c.release(ctx, &s)
 	}
 	m := c.memo(&s)
 	if m.stale(&s) {
@@ -167,14 +165,8 @@ func (c *cloudServices) conclude(ctx context.Context, w cloudscale.Want, m *clou
 		}
 		c.log.Info("service written", "service", s.Namespace+"/"+s.Name, "reason", out.Reason.Code, "steps", out.Done)
 	}
-	for _, r := range out.Tell {
-		if !slices.Contains(m.told, r) {
-			c.events.add(serviceReference(s), cloudVoice, r)
-		}
-	}
-	m.told = out.Tell
-	if out.Reason != m.reason && out.Reason.Code != "" {
-		c.events.add(serviceReference(s), cloudVoice, out.Reason)
+	for _, r := range m.news(out) {
+		c.events.add(serviceReference(s), cloudVoice, r)
 	}
 	c.mu.Lock()
 	m.reason = out.Reason
@@ -183,6 +175,45 @@ func (c *cloudServices) conclude(ctx context.Context, w cloudscale.Want, m *clou
 		c.forget(client.ObjectKeyFromObject(s))
 	}
 	return reconcile.Result{}, nil
+}
+
+// news is what of an outcome has not been told yet: the stages of a change, and
+// how the Service stands after it. That a load balancer is busy is only worth a
+// word if nothing was said about why.
+func (m *cloudMemo) news(out cloudscale.Outcome) (tell []lb.Reason) {
+	for _, r := range out.Tell {
+		if !slices.Contains(m.told, r) {
+			tell = append(tell, r)
+		}
+	}
+	m.told = out.Tell
+	if out.Gone && out.Done > 0 && m.said.Code != lb.DeletingLoadBalancer {
+		tell = append(tell, lb.DeletingLoadBalancer.With(out.Plan))
+	}
+	m.working = out.Done > 0 || m.working && out.Reason.Code == lb.CloudBusy
+	if out.Reason.Code == "" || out.Reason == m.said || out.Reason.Code == lb.CloudBusy && (m.working || m.reason == out.Reason) {
+		return tell
+	}
+	if out.Reason.Code != lb.CloudBusy { // after which it stands as before
+		m.said = out.Reason
+	}
+	return append(tell, out.Reason)
+}
+
+// release takes our condition off a Service that has no load balancer any more.
+func (c *cloudServices) release(ctx context.Context, s *corev1.Service) (reconcile.Result, error) {
+	if s.DeletionTimestamp != nil || s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return reconcile.Result{}, nil
+	}
+	patch := releasePatch(s)
+	if patch == nil {
+		return reconcile.Result{}, nil
+	}
+	written, err := c.write(ctx, s, &cloudMemo{}, patch, "status")
+	if err != nil || written != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: conflictRetry}, nil
 }
 
 // write sends a patch of a Service. No error and no Service means that it did not
@@ -214,6 +245,7 @@ func (c *cloudServices) memo(s *corev1.Service) *cloudMemo {
 	m := &cloudMemo{uid: s.UID}
 	if have := readyCondition(s); have != nil { // a restart repeats no event
 		m.reason = lb.Reason{Code: lb.Code(have.Reason), Text: have.Message}
+		m.said = m.reason
 	}
 	if c.memos == nil {
 		c.memos = map[types.NamespacedName]*cloudMemo{}
@@ -267,8 +299,18 @@ func cloudClass(cfg *config.Configuration, s *corev1.Service) *config.Class {
 }
 
 // mayHaveLoadBalancer says whether there may be something of s in the cloud: it
-// waits for that to go, and says that it is there.
+// waits for that to go, and says that it is there. Others use the same finalizer
+// for their classes. A Service that became another type has no class any more:
+// it had none, or it says that it was ours.
 func mayHaveLoadBalancer(cfg *config.Configuration, s *corev1.Service) bool {
+	if !slices.Contains(s.Finalizers, Finalizer) {
+		return false
+	}
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return cloudClass(cfg, s) != nil
+	}
 	_, known := s.Annotations[compat.AnnotationUUID]
-	return slices.Contains(s.Finalizers, Finalizer) && (known || cloudClass(cfg, s) != nil)
+	_, ours := s.Annotations[compat.AnnotationConfigVersion]
+	class := cfg.Class("")
+	return known || ours || class != nil && class.Backend == config.Cloudscale
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,9 +13,17 @@ import (
 	compat "fairlead.io/internal/compat/cloudscale"
 )
 
-// finalizerPatch makes s wait, once deleted, for its load balancer to go.
+// finalizerPatch makes s wait, once deleted, for its load balancer to go. If it
+// became another type meanwhile, its class would be gone with it: so it also says
+// that it was ours.
 func finalizerPatch(s *corev1.Service) []byte {
-	return marshalPatch(s, map[string]any{"finalizers": []string{Finalizer}}, nil)
+	metadata := map[string]any{"finalizers": []string{Finalizer}}
+	_, known := s.Annotations[compat.AnnotationUUID]
+	_, ours := s.Annotations[compat.AnnotationConfigVersion]
+	if s.Spec.LoadBalancerClass != nil && !known && !ours {
+		metadata["annotations"] = map[string]any{compat.AnnotationConfigVersion: strconv.Itoa(int(compat.VersionCurrent))}
+	}
+	return marshalPatch(s, metadata, nil)
 }
 
 // cloudPatch is the one patch of s's status subresource that makes s say what out

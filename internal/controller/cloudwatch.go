@@ -79,7 +79,7 @@ func (c *cloudServices) resync(ctx context.Context, queue workqueue.TypedRateLim
 func (c *cloudServices) concerns() predicate.Predicate {
 	ours := func(o client.Object) bool {
 		s, ok := o.(*corev1.Service)
-		return ok && (cloudClass(c.config, s) != nil || mayHaveLoadBalancer(c.config, s))
+		return ok && (cloudClass(c.config, s) != nil || mayHaveLoadBalancer(c.config, s) || servedBy(c.config, s) == nil && marked(s))
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return ours(e.Object) },

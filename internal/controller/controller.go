@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -92,6 +93,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	waited := prometheus.NewHistogram(timeToAddressOpts)
+	announces := slices.Contains(o.Config.Backends(), config.Announce)
 	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, ledger: l, log: o.Log, waited: waited}
 	var cloud *cloudServices
 	if o.Cloud != nil {
@@ -106,27 +108,29 @@ func Run(ctx context.Context, o Options) error {
 	if f != nil {
 		status.metallb = newMetalLBStatus(f, status)
 		registry.MustRegister(f.updates, f.failures, metallbCollector{ledger: l, stale: status.metallb.stale.Load,
-			loaded: func() bool { return synced(ctx, mgr.GetCache(), f) }})
+			loaded: func() bool { return synced(ctx, mgr.GetCache(), o.Config, f) }})
 	}
 
-	for _, step := range []func() error{
-		func() error { return fillCaches(ctx, mgr.GetCache(), f, o.Log) },
-		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
-		func() error { return watchPools(mgr, l, f) },
-		func() error { return watchNodes(mgr, l) },
-		func() error {
-			if cloud == nil {
-				return nil
-			}
-			cloud.events = svc.events
-			return watchCloud(mgr, cloud, o.Workers)
-		},
+	steps := []func() error{
+		func() error { return fillCaches(ctx, mgr.GetCache(), o.Config, f, o.Log) },
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
-		func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) },
-		func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
 		func() error { return serveHealth(mgr, o, f) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
-	} {
+	}
+	if announces {
+		steps = append(steps,
+			func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
+			func() error { return watchPools(mgr, l, f) },
+			func() error { return watchNodes(mgr, l) },
+			func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) },
+			func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
+		)
+	}
+	if cloud != nil {
+		cloud.events = svc.events
+		steps = append(steps, func() error { return watchCloud(mgr, cloud, o.Workers) })
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			if ctx.Err() != nil {
 				return nil // told to end before it had begun
@@ -151,8 +155,8 @@ func newManager(o Options, f *foreign) (manager.Manager, error) {
 	mgr, err := manager.New(o.REST, manager.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
-		Cache:                         cacheOptions(),
-		NewCache:                      newCache(o.Log, f),
+		Cache:                         cacheOptions(o.Config),
+		NewCache:                      newCache(o.Log, o.Config, f),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
 		LeaderElectionID:              cmp.Or(o.LeaderLease, LeaderLease),

@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/serve"
 )
 
 // serveHealth answers /readyz once the process knows the cluster; a replica that
 // does not lead is ready, too.
 func serveHealth(mgr manager.Manager, o Options, f *foreign) error {
-	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), f) }, o.Log)
+	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), o.Config, f) }, o.Log)
 	if err != nil {
 		return err
 	}
@@ -24,8 +25,8 @@ func serveHealth(mgr manager.Manager, o Options, f *foreign) error {
 }
 
 // synced says whether all kinds have been listed.
-func synced(ctx context.Context, c cache.Cache, f *foreign) bool {
-	for _, kind := range watched() {
+func synced(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign) bool {
+	for _, kind := range watched(cfg) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
 			return false

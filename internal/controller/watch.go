@@ -54,15 +54,36 @@ func newScheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// watched are the kinds the controller reads, besides foreign ones.
-func watched() []client.Object {
-	return []client.Object{&corev1.Service{}, &corev1.Namespace{}, &corev1.Node{}, &v1alpha1.Pool{}}
+// watched are the kinds the controller reads, besides foreign ones. A controller
+// that gives no addresses from pools needs neither our kinds nor the right to
+// read others.
+func watched(cfg *config.Configuration) []client.Object {
+	kinds := []client.Object{&corev1.Service{}, &corev1.Node{}}
+	if slices.Contains(cfg.Backends(), config.Announce) {
+		kinds = append(kinds, &corev1.Namespace{}, &v1alpha1.Pool{})
+	}
+	return kinds
 }
 
 // cacheOptions keep of each object only what is read. Objects from the cache are
 // not copied: nobody may change them.
-func cacheOptions() cache.Options {
-	return cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
+func cacheOptions(cfg *config.Configuration) cache.Options {
+	o := cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
+	if slices.Contains(cfg.Backends(), config.Cloudscale) {
+		o.ByObject = map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimServer}}
+	}
+	return o
+}
+
+// slimServer keeps of a Node also what it is in a cloud, and whether it takes
+// the traffic of load balancers.
+func slimServer(in any) (any, error) {
+	if n, ok := in.(*corev1.Node); ok {
+		n.ManagedFields, n.Annotations = nil, nil
+		n.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID, Taints: n.Spec.Taints}
+		n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses}
+	}
+	return in, nil
 }
 
 // slim drops what nobody reads: of Nodes, of Services and ConfigurationStates that
@@ -92,9 +113,9 @@ func slim(in any) (any, error) {
 // fillCaches starts all informers with the process, also in a replica that does
 // not lead: taking over needs no listing then. It waits for an API server that is
 // away.
-func fillCaches(ctx context.Context, c cache.Cache, f *foreign, log *slog.Logger) error {
+func fillCaches(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign, log *slog.Logger) error {
 	for {
-		err := startInformers(ctx, c, f)
+		err := startInformers(ctx, c, cfg, f)
 		if err == nil || meta.IsNoMatchError(err) {
 			return err
 		}
@@ -107,8 +128,8 @@ func fillCaches(ctx context.Context, c cache.Cache, f *foreign, log *slog.Logger
 	}
 }
 
-func startInformers(ctx context.Context, c cache.Cache, f *foreign) error {
-	for _, kind := range watched() {
+func startInformers(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign) error {
+	for _, kind := range watched(cfg) {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
 				return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
@@ -122,13 +143,14 @@ func startInformers(ctx context.Context, c cache.Cache, f *foreign) error {
 // promptCache tells at once when it is filled; the one in it looks every 100 ms.
 type promptCache struct {
 	cache.Cache
+	config  *config.Configuration
 	foreign *foreign
 }
 
-func newCache(log *slog.Logger, f *foreign) cache.NewCacheFunc {
+func newCache(log *slog.Logger, cfg *config.Configuration, f *foreign) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
 		inner, err := patient.NewCache(log)(c, o)
-		return promptCache{inner, f}, err
+		return promptCache{inner, cfg, f}, err
 	}
 }
 
@@ -136,7 +158,7 @@ func newCache(log *slog.Logger, f *foreign) cache.NewCacheFunc {
 // those of foreign, too, as far as they are there.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	var filled []toolscache.DoneChecker
-	for _, kind := range watched() {
+	for _, kind := range watched(c.config) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return false
