@@ -12,19 +12,13 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-const (
-	// pace is when to look again at a load balancer that is being changed, and
-	// paceMost is for one that never seems to end.
-	pace     = time.Second
-	paceMost = 30 * time.Second
-)
-
 // Result is what was done of a plan.
 type Result struct {
 	Done int
-	// Busy: the load balancer is being changed, and the rest has to wait.
+	// Busy: the load balancer is being changed, and the rest has to wait for that.
 	Busy bool
-	// Again is when to go on; 0 if nothing is left.
+	// Again is when something is left to be done whose time has not come; 0 if
+	// there is nothing.
 	Again time.Duration
 	// Created is the load balancer, if the plan made it.
 	Created *cloudscale.LoadBalancer
@@ -62,7 +56,6 @@ func (b *Backend) Apply(ctx context.Context, plan lb.Plan) (Result, error) {
 		}
 		if r.Done > 0 && b.paced.Load() && s.Kind != kindFloatingIP {
 			r.Busy = true
-			r.again(pace)
 			return r, first
 		}
 		err := run.do(ctx, &s)
@@ -74,7 +67,6 @@ func (b *Backend) Apply(ctx context.Context, plan lb.Plan) (Result, error) {
 				b.paced.Store(true)
 			}
 			r.Busy = true
-			r.again(pace)
 			return r, first
 		case cloudscale.IsInvalid(err):
 			b.have.forget()
@@ -90,7 +82,6 @@ func (b *Backend) Apply(ctx context.Context, plan lb.Plan) (Result, error) {
 		}
 		if r.Created = run.created; r.Created != nil && r.Created.Status == cloudscale.Changing {
 			r.Busy = true
-			r.again(lookAgain)
 			return r, first
 		}
 	}

@@ -36,6 +36,8 @@ type Backend struct {
 	paced atomic.Bool
 	// singly is set once the cloud refused to change several fields at once.
 	singly atomic.Bool
+	// creating and changing are how long that takes for a load balancer.
+	creating, changing *pace
 
 	mu    sync.Mutex
 	memos map[types.UID]memo
@@ -45,13 +47,13 @@ type Backend struct {
 type memo struct {
 	settled string    // what was wanted when all was as it should be
 	told    string    // what was wanted when a change was last told
+	missing string    // nodes whose servers were not found
 	created time.Time // when a load balancer may have been made, but the answer was lost
-	refused int       // how many looks in a row ended with a cloud that is busy, and nothing done
 }
 
 // New makes a backend.
 func New(o Options) *Backend {
-	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, have: newInventory(o.Client), memos: map[types.UID]memo{}}
+	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, have: newInventory(o.Client), creating: newPace(), changing: newPace(), memos: map[types.UID]memo{}}
 }
 
 // Want is what Kubernetes says about one Service.
@@ -106,9 +108,6 @@ func (b *Backend) Sync(ctx context.Context, w Want) (Outcome, error) {
 	news := b.news(w, seen, out.Plan)
 	result, err := b.apply(ctx, seen, out.Plan)
 	out.Done = result.Done
-	if result.Busy && result.Done == 0 {
-		result.Again = b.patience(w)
-	}
 	if result.Again > 0 && (out.Again == 0 || result.Again < out.Again) {
 		out.Again = result.Again
 	}
@@ -137,7 +136,27 @@ func (b *Backend) apply(ctx context.Context, seen *Observation, p lb.Plan) (Resu
 		}
 		defer unlock()
 	}
-	return b.Apply(ctx, p)
+	began := time.Now()
+	r, err := b.Apply(ctx, p)
+	r.again(b.goOn(seen.uid, began, r))
+	return r, err
+}
+
+// goOn says when to go on with a plan that has to wait for the cloud, and learns
+// how long that takes.
+func (b *Backend) goOn(service string, began time.Time, r Result) time.Duration {
+	switch now := time.Now(); {
+	case r.Created != nil && r.Busy:
+		return b.creating.begin(r.Created.UUID, now)
+	case r.Busy && r.Done == 0:
+		return b.changing.busy(service, now)
+	case r.Busy:
+		b.changing.done(service, began)
+		return b.changing.begin(service, now)
+	default:
+		b.changing.forget(service)
+		return 0
+	}
 }
 
 // Forget drops what is remembered about a Service that no longer exists.
@@ -145,4 +164,5 @@ func (b *Backend) Forget(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.memos, uid)
+	b.changing.forget(string(uid))
 }

@@ -12,14 +12,11 @@ import (
 )
 
 const (
-	// lookAgain is when to look again at a load balancer that is being made.
-	lookAgain = time.Second
-	// lookAgainMost is for those that take their time: a third of it so far. One
-	// that is older than madeWithin is being changed, which is faster.
-	lookAgainMost = 5 * time.Second
-	madeWithin    = 5 * time.Minute
 	// recent is how old the state of members may be when some of them are to go.
 	recent = time.Second
+	// missingLook is when to look again for the server of a node: a list of
+	// servers that is older is not used then.
+	missingLook = 2 * time.Second
 	// lostCreate is how long a load balancer whose making was not answered is
 	// looked for before another one is made.
 	lostCreate = 30 * time.Second
@@ -57,7 +54,8 @@ type Observation struct {
 	// Tell has what is to be told besides.
 	Tell []lb.Reason
 
-	busy  bool // the load balancer is being changed: there is no plan yet
+	uid   string // of the Service
+	busy  bool   // the load balancer is being changed: there is no plan yet
 	again time.Duration
 }
 
@@ -77,7 +75,7 @@ func (b *Backend) Observe(ctx context.Context, w Want) (*Observation, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := &Observation{Actual: Actual{Now: now, LoadBalancers: f.own}}
+	seen := &Observation{uid: string(w.Service.UID), Actual: Actual{Now: now, LoadBalancers: f.own}}
 	if w.Gone {
 		seen.Desired, seen.Blocked = Desired{Gone: true}, f.reason
 		return seen, nil
@@ -89,6 +87,7 @@ func (b *Backend) Observe(ctx context.Context, w Want) (*Observation, error) {
 	if err != nil {
 		return nil, err
 	}
+	seen.again = b.awaitServers(w, nodes)
 	seen.Desired, seen.Blocked, seen.Tell = decide(w, nodes, settings, problems)
 	seen.Desired.Tags = b.tags(w.Service, seen.Version)
 	if f.reason != nil {
@@ -137,6 +136,25 @@ func (b *Backend) fleet(ctx context.Context, w Want, s *compat.Settings) (fleet,
 	return muster(w.Nodes, servers, s), nil
 }
 
+// awaitServers says when to look again for servers that are missing: the list in
+// which they are not may be older than they are. What the next one does not have
+// either does not exist.
+func (b *Backend) awaitServers(w Want, f fleet) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m, missing := b.memos[w.Service.UID], ""
+	if !f.complete() {
+		missing = strings.Join(f.Skipped, ";")
+	}
+	known := m.missing == missing
+	m.missing = missing
+	b.memos[w.Service.UID] = m
+	if known {
+		return 0
+	}
+	return missingLook
+}
+
 // mayCreate says whether a load balancer can be made.
 func (b *Backend) mayCreate(seen *Observation, w Want, nodes fleet) {
 	zone, unplaced := place(&seen.Desired, nodes)
@@ -166,7 +184,8 @@ func (b *Backend) await(ctx context.Context, seen *Observation, own *cloudscale.
 	switch {
 	case cloudscale.IsNotFound(err):
 		b.have.forget() // somebody has deleted it
-		seen.busy, seen.again = true, lookAgain
+		b.creating.forget(own.UUID)
+		seen.busy, seen.again = true, firstLook
 		return nil
 	case err != nil:
 		return fmt.Errorf("read load balancer %s: %w", own.Name, err)
@@ -174,12 +193,10 @@ func (b *Backend) await(ctx context.Context, seen *Observation, own *cloudscale.
 	b.have.loadBalancers.put(*now)
 	seen.Actual.LoadBalancers = []cloudscale.LoadBalancer{*now}
 	if now.Status == cloudscale.Changing {
-		seen.busy = true
-		if seen.again = lookAgain; time.Since(now.CreatedAt) < madeWithin {
-			seen.again = min(max(lookAgain, time.Since(now.CreatedAt)/3), lookAgainMost)
-		}
+		seen.busy, seen.again = true, b.creating.busy(own.UUID, time.Now())
 		return nil
 	}
+	b.creating.done(own.UUID, time.Now())
 	return b.fill(ctx, seen, seen.Actual.Now.Add(-trust))
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -191,14 +190,6 @@ func (b *Backend) news(w Want, seen *Observation, p lb.Plan) lb.Code {
 	}
 }
 
-// patience is when to try again what the cloud was too busy for. It says so also
-// of some things that it will never do.
-func (b *Backend) patience(w Want) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return min(pace<<min(b.memos[w.Service.UID].refused, 10), paceMost)
-}
-
 // remember what the next look has to know.
 func (b *Backend) remember(w Want, seen *Observation, result Result, err error) {
 	if seen.busy {
@@ -207,10 +198,7 @@ func (b *Backend) remember(w Want, seen *Observation, result Result, err error) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.memos[w.Service.UID]
-	m, wish := memo{told: before.told}, fingerprint(&seen.Desired)
-	if result.Busy && result.Done == 0 {
-		m.refused = before.refused + 1
-	}
+	m, wish := memo{told: before.told, missing: before.missing}, fingerprint(&seen.Desired)
 	if result.Done > 0 {
 		m.told = wish
 	}
