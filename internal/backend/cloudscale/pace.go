@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// firstLook is when to look at something of which nobody knows how long it
-	// takes; then after twice as long each time.
+	// firstLook and firstTry are when to look at something of which nobody knows
+	// how long it takes; then after twice as long each time. Trying a change is
+	// more work for the cloud than answering a look.
 	firstLook = 200 * time.Millisecond
+	firstTry  = time.Second
 	// lookAgainMost is the longest time between two looks.
 	lookAgainMost = 5 * time.Second
 )
@@ -17,9 +19,12 @@ const (
 // Who waits looks when it was done the last time: neither sooner, which costs a
 // call, nor much later.
 type pace struct {
+	first time.Duration
+
 	mu sync.Mutex
 	// It was not done before low, and was done at high; 0: not known yet.
 	low, high time.Duration
+	streak    int                // how often in a row it was done when we looked
 	since     map[string]stretch // what is under way, by its ID
 }
 
@@ -31,7 +36,9 @@ type stretch struct {
 	looks int
 }
 
-func newPace() *pace { return &pace{since: map[string]stretch{}} }
+func newPace(first time.Duration) *pace {
+	return &pace{first: first, since: map[string]stretch{}}
+}
 
 // begin notes that something begins now, and returns when to look.
 func (p *pace) begin(id string, now time.Time) time.Duration {
@@ -66,13 +73,14 @@ func (p *pace) done(id string, now time.Time) {
 	took := now.Sub(s.began)
 	switch {
 	case s.looks > 0:
-		p.low, p.high = s.busy, took
+		p.low, p.high, p.streak = s.busy, took, 0
 	case took < p.high || p.high == 0:
-		p.high = took
+		p.low, p.high = took*9/10, took
 	default:
-		// As expected. Once in a while it may be faster: try a bit earlier the
-		// next time, unless that was too early not long ago.
-		p.low -= p.low / 20
+		// As expected. It may have become faster: the longer ago it is that a look
+		// was too early, the earlier is the next.
+		p.streak++
+		p.low -= p.low * time.Duration(min(p.streak, 40)) / 200
 		if gap := p.high - p.low; gap > p.high/10 {
 			p.high -= gap / 4
 		}
@@ -93,8 +101,8 @@ func (p *pace) wait(s stretch, now time.Time) time.Duration {
 	case s.whole && passed < p.high && s.looks == 0:
 		return p.high - passed
 	case s.whole && s.looks > 0 && p.high > 0:
-		return min(max(p.high/8, (passed-p.high)/2, firstLook/4), lookAgainMost)
+		return min(max(p.high/8, (passed-p.high)/2, p.first/8), lookAgainMost)
 	default:
-		return min(firstLook<<min(s.looks, 8), lookAgainMost)
+		return min(p.first<<min(s.looks, 8), lookAgainMost)
 	}
 }
