@@ -53,7 +53,7 @@ type memo struct {
 
 // New makes a backend.
 func New(o Options) *Backend {
-	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, have: newInventory(o.Client), creating: newPace(firstLook), changing: newPace(firstTry), memos: map[types.UID]memo{}}
+	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, have: newInventory(o.Client), creating: newPace(firstLook, lookAgainMost), changing: newPace(firstTry, tryAgainMost), memos: map[types.UID]memo{}}
 }
 
 // Want is what Kubernetes says about one Service.

@@ -11,15 +11,17 @@ const (
 	// more work for the cloud than answering a look.
 	firstLook = 200 * time.Millisecond
 	firstTry  = time.Second
-	// lookAgainMost is the longest time between two looks.
+	// lookAgainMost and tryAgainMost are the longest times between two. The cloud
+	// says that it is busy also of some things that it will never do.
 	lookAgainMost = 5 * time.Second
+	tryAgainMost  = 30 * time.Second
 )
 
 // pace is how long something takes in the cloud, learned from how long it took.
 // Who waits looks when it was done the last time: neither sooner, which costs a
 // call, nor much later.
 type pace struct {
-	first time.Duration
+	first, most time.Duration
 
 	mu sync.Mutex
 	// It was not done before low, and was done at high; 0: not known yet.
@@ -36,8 +38,8 @@ type stretch struct {
 	looks int
 }
 
-func newPace(first time.Duration) *pace {
-	return &pace{first: first, since: map[string]stretch{}}
+func newPace(first, most time.Duration) *pace {
+	return &pace{first: first, most: most, since: map[string]stretch{}}
 }
 
 // begin notes that something begins now, and returns when to look.
@@ -101,8 +103,8 @@ func (p *pace) wait(s stretch, now time.Time) time.Duration {
 	case s.whole && passed < p.high && s.looks == 0:
 		return p.high - passed
 	case s.whole && s.looks > 0 && p.high > 0:
-		return min(max(p.high/8, (passed-p.high)/2, p.first/8), lookAgainMost)
+		return min(max(p.high/8, (passed-p.high)/2, p.first/8), p.most)
 	default:
-		return min(p.first<<min(s.looks, 8), lookAgainMost)
+		return min(p.first<<min(s.looks, 8), p.most)
 	}
 }

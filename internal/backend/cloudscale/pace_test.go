@@ -26,7 +26,7 @@ func TestPace(t *testing.T) {
 		}, 2, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, now := newPace(firstLook), time.Unix(0, 0)
+			p, now := newPace(firstLook, lookAgainMost), time.Unix(0, 0)
 			const n, learning = 60, 10
 			looks, late := 0, 0.0
 			for i := range n {
@@ -62,7 +62,7 @@ func TestPace(t *testing.T) {
 // What was not seen from its beginning teaches nothing, and is looked at less and
 // less often.
 func TestPaceOfStrangers(t *testing.T) {
-	p, now := newPace(firstLook), time.Unix(0, 0)
+	p, now := newPace(firstLook, lookAgainMost), time.Unix(0, 0)
 	var last time.Duration
 	for range 20 {
 		next := p.busy("a", now)
