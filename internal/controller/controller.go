@@ -111,10 +111,11 @@ func Run(ctx context.Context, o Options) error {
 		func() error { return serveHealth(mgr, o, f) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
 	} {
-		if err := step(); err != nil {
-			if ctx.Err() != nil {
-				return nil // told to end before it had begun
-			}
+		err := step()
+		if ctx.Err() != nil {
+			return nil // told to end before it had begun
+		}
+		if err != nil {
 			return err
 		}
 	}
