@@ -322,7 +322,7 @@ func TestMetalLBReleaseTakenOver(t *testing.T) {
 	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
 	pool, before := w.installMetalLB(), w.kinds()
 	over := []string{"upgrade", "--install", "metallb", "charts/fairlead", "--namespace", metallbNamespace, "--reset-values", "--set", "loadBalancerClass=metallb"}
-	w.helmFails("kubectl annotate crd bfdprofiles.metallb.io helm.sh/resource-policy=keep", over...)
+	w.helmFails("kubectl annotate crd "+strings.Join(metallbKinds, " ")+" helm.sh/resource-policy=keep", over...)
 	w.unchanged(before, "refused")
 	w.kept(pool)
 	w.sh("kubectl annotate --overwrite $(kubectl get crd -o name | grep metallb.io) helm.sh/resource-policy=keep")
