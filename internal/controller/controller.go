@@ -111,15 +111,22 @@ func Run(ctx context.Context, o Options) error {
 		func() error { return serveHealth(mgr, o, f) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
 	} {
-		err := step()
-		if ctx.Err() != nil {
-			return nil // told to end before it had begun
-		}
-		if err != nil {
-			return err
+		if err := step(); err != nil {
+			return unlessEnded(ctx, err)
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// unlessEnded returns err unless ctx has ended: who is told to end before having
+// begun has not failed.
+func unlessEnded(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
 }
 
 func newManager(o Options, f *foreign) (manager.Manager, error) {
