@@ -259,7 +259,7 @@ func (w *world) installMetalLB() (pool *unstructured.Unstructured) {
 	w.helm("upgrade", "metallb", standIn, "--namespace", metallbNamespace, "--set", "webhook=true")
 	eventually(w.T, "the webhook refuses", func(ctx context.Context) error {
 		if err := w.c.Create(ctx, poolObject("other"), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "webhook") {
-			return fmt.Errorf("it says %v", err)
+			return fmt.Errorf("it says %q", fmt.Sprint(err))
 		}
 		return nil
 	})

@@ -55,7 +55,7 @@ func TestReplaceMetalLBAndBack(t *testing.T) {
 	refused.Spec.Addresses = []string{"10.77.0.220/32"}
 	eventually(t, "without its controller MetalLB's webhook lets nothing pass", func() error {
 		if err := api.Create(t.Context(), refused, kube.DryRunAll); err == nil || !strings.Contains(err.Error(), "webhook") {
-			return fmt.Errorf("it was: %v", err)
+			return fmt.Errorf("it says %q", fmt.Sprint(err))
 		}
 		return nil
 	})
