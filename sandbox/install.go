@@ -73,33 +73,42 @@ type installation struct {
 // examples are the files that are applied, and where the pool's addresses are.
 var examples = []string{"examples/pool.yaml", "examples/web.yaml"}
 
-// loadImage makes the image and gives it to all nodes. Its tag follows from
-// the binary, so that pods are replaced if, and only if, it has changed.
-func (i *installation) loadImage(ctx context.Context, _ io.Writer) error {
-	binary := i.cluster.path("bin", "fairlead")
-	if err := i.placeBinary(ctx, binary); err != nil {
-		return err
+func (i *installation) loadImage(ctx context.Context, _ io.Writer) (err error) {
+	i.tag, err = i.cluster.LoadFairlead(ctx)
+	return err
+}
+
+// LoadFairlead makes the image of Fairlead and gives it to all nodes of a cluster
+// that is up. Its tag follows from the binary, so that pods are replaced if, and
+// only if, it has changed.
+func (c *Cluster) LoadFairlead(ctx context.Context) (tag string, err error) {
+	if err := c.open(); err != nil {
+		return "", err
+	}
+	binary := c.path("bin", "fairlead")
+	if err := placeFairlead(ctx, binary); err != nil {
+		return "", err
 	}
 	content, err := os.ReadFile(binary)
 	if err != nil {
-		return fmt.Errorf("read Fairlead's binary: %w", err)
+		return "", fmt.Errorf("read Fairlead's binary: %w", err)
 	}
-	i.tag = fmt.Sprintf("dev-%x", sha256.Sum256(content))[:12]
+	tag = fmt.Sprintf("dev-%x", sha256.Sum256(content))[:12]
 	dir, err := os.MkdirTemp("", "fairlead-image-")
 	if err != nil {
-		return fmt.Errorf("make directory for the image: %w", err)
+		return "", fmt.Errorf("make directory for the image: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	archive := filepath.Join(dir, "fairlead.tar")
-	if err := FairleadImage("fairlead/fairlead:"+i.tag, binary).WriteFile(archive); err != nil {
-		return err
+	if err := FairleadImage("fairlead/fairlead:"+tag, binary).WriteFile(archive); err != nil {
+		return "", err
 	}
-	return i.cluster.Load(ctx, archive)
+	return tag, c.Load(ctx, archive)
 }
 
-// placeBinary takes the binary that was built beside this program, as "make
+// placeFairlead takes the binary that was built beside this program, as "make
 // build" does, or builds it.
-func (i *installation) placeBinary(ctx context.Context, target string) error {
+func placeFairlead(ctx context.Context, target string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)

@@ -72,7 +72,7 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 			}
 		}
 		o.Config = classic.configuration(o.Config)
-		o.MetalLBNamespace = classic.namespace
+		o.MetalLBNamespace, o.Pod = classic.namespace, podIn(classic.namespace)
 		if metricsAddress, err = classic.metrics(metricsAddress); err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -84,7 +86,7 @@ else from where the API server can be reached.`,
 			o.LeaderLease = cmp.Or(o.LeaderLease, ccmLease)
 		}
 		o.Config = classic.configuration(o.Config)
-		o.MetalLBNamespace = classic.namespace
+		o.MetalLBNamespace, o.Pod = classic.namespace, podIn(classic.namespace)
 		if o.MetricsAddress, err = classic.metrics(o.MetricsAddress); err != nil {
 			return err
 		}
@@ -127,6 +129,16 @@ func restConfig(kubeconfig, daemon string) (*rest.Config, error) {
 	}
 	c.UserAgent = "fairlead-" + daemon + "/" + version
 	return c, nil
+}
+
+// podIn returns this process's pod as the owner of objects in namespace, or nil if
+// it cannot be: it is in another one, or $POD_NAME and $POD_UID do not tell.
+func podIn(namespace string) *metav1.OwnerReference {
+	name, uid := os.Getenv("POD_NAME"), types.UID(os.Getenv("POD_UID"))
+	if name == "" || uid == "" || podNamespaceOr("") != namespace {
+		return nil
+	}
+	return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: uid}
 }
 
 // podNamespaceOr returns the namespace of the pod, or other outside of a pod.

@@ -27,7 +27,7 @@ type needless struct {
 
 // Flags of both of MetalLB's processes without a use here.
 var needlessEverywhere = []needless{
-	{name: "pod-name", why: "objects are owned by other objects than pods"},
+	{name: "pod-name", why: "$POD_NAME and $POD_UID tell which pod it is"},
 	{name: "pprof-bind-address", why: "there is no profile to be had over the network"},
 	{name: "tls-min-version", why: "TLS is of version 1.2 at least"},
 	{name: "tls-cipher-suites", why: "the cipher suites that the Go release takes for safe are used"},

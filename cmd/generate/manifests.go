@@ -42,7 +42,7 @@ metadata:
     pod-security.kubernetes.io/audit: privileged
     pod-security.kubernetes.io/warn: privileged
 `
-	metallbKindsHeader = `# MetalLB's kinds that Fairlead reads or writes, for who does not have them:
+	metallbKindsHeader = `# MetalLB's kinds, for who does not have them:
 #
 #   kubectl create -f metallb-crds.yaml
 #

@@ -33,9 +33,10 @@ type classicStatus struct {
 // startClassicStatus starts writing, unless the node's name does not fit where
 // MetalLB has it.
 func (a *agent) startClassicStatus(o Options, c client.Client) error {
+	owner := ownership{node: a.node, client: c, pod: o.Pod}
 	a.status = &classicStatus{
-		l2:    &l2Statuses{node: a.node, namespace: o.MetalLBNamespace, client: c, arrived: make(chan struct{}, 1)},
-		state: &configState{node: a.node, namespace: o.MetalLBNamespace, client: c, arrived: make(chan struct{}, 1)},
+		l2:    &l2Statuses{node: a.node, namespace: o.MetalLBNamespace, client: c, owner: owner, arrived: make(chan struct{}, 1)},
+		state: &configState{node: a.node, namespace: o.MetalLBNamespace, client: c, owner: owner, arrived: make(chan struct{}, 1)},
 	}
 	if errs := validation.IsValidLabelValue(a.node); len(errs) > 0 {
 		a.log.Warn("the node's name does not fit into a label: no ServiceL2Status and ConfigurationState objects are written", "node", a.node)

@@ -33,6 +33,7 @@ const summaryMost = 2048
 type configState struct {
 	node, namespace string
 	client          client.Client
+	owner           ownership
 	arrived         chan struct{}
 
 	mu      sync.Mutex
@@ -81,14 +82,14 @@ func (c *configState) pass(ctx context.Context) (more bool, err error) {
 	if !known {
 		return false, nil
 	}
-	owner, err := agentUID(ctx, c.client, c.node)
+	owner, err := c.owner.reference(ctx)
 	if err != nil {
 		return false, err
 	}
 	have := &apimetallb.ConfigurationState{}
 	err = c.client.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: c.name()}, have)
-	if err == nil && (len(have.OwnerReferences) != 1 || have.OwnerReferences[0].UID != owner) {
-		// That of MetalLB's speaker, which goes with its pod.
+	if err == nil && (len(have.OwnerReferences) != 1 || have.OwnerReferences[0].UID != owner.UID) {
+		// That of another pod, MetalLB's or ours, which goes with it.
 		if err = c.client.Delete(ctx, have); err == nil {
 			err = apierrors.NewNotFound(apimetallb.GroupVersion.WithResource("configurationstates").GroupResource(), have.Name)
 		}
@@ -98,7 +99,7 @@ func (c *configState) pass(ctx context.Context) (more bool, err error) {
 			Namespace:       c.namespace,
 			Name:            c.name(),
 			Labels:          map[string]string{apimetallb.LabelComponentType: speaker, apimetallb.LabelNodeName: c.node},
-			OwnerReferences: []metav1.OwnerReference{ownedBy(c.node, owner)},
+			OwnerReferences: []metav1.OwnerReference{owner},
 		}}
 		err = c.client.Create(ctx, have)
 	}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/api/metallb"
-	"fairlead.io/api/v1alpha1"
 )
 
 // presence is how this node announces a Service.
@@ -101,7 +100,7 @@ func l2Status(node string, service types.NamespacedName, p presence) metallb.L2S
 }
 
 // l2Object is a new one; its status is written after it.
-func l2Object(namespace, node string, owner types.UID, service types.NamespacedName) *metallb.ServiceL2Status {
+func l2Object(namespace, node string, owner metav1.OwnerReference, service types.NamespacedName) *metallb.ServiceL2Status {
 	return &metallb.ServiceL2Status{ObjectMeta: metav1.ObjectMeta{
 		Namespace:    namespace,
 		GenerateName: "l2-",
@@ -110,13 +109,8 @@ func l2Object(namespace, node string, owner types.UID, service types.NamespacedN
 			metallb.LabelServiceName:      service.Name,
 			metallb.LabelServiceNamespace: service.Namespace,
 		},
-		OwnerReferences: []metav1.OwnerReference{ownedBy(node, owner)},
+		OwnerReferences: []metav1.OwnerReference{owner},
 	}}
-}
-
-// ownedBy has an object go with the node's Agent object, and so with its Node.
-func ownedBy(node string, agent types.UID) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Agent", Name: node, UID: agent}
 }
 
 // unsettled returns the names of the Services of want whose objects of other

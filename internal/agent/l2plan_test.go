@@ -19,7 +19,7 @@ func l2Of(text string, change ...func(*apimetallb.ServiceL2Status)) apimetallb.S
 	f := strings.Fields(text)
 	node, blank := strings.CutSuffix(f[1], "?")
 	service := types.NamespacedName{Namespace: "shop", Name: f[2]}
-	o := *l2Object("metallb-system", node, "owner-of-"+types.UID(node), service)
+	o := *l2Object("metallb-system", node, metav1.OwnerReference{UID: "owner-of-" + types.UID(node)}, service)
 	o.Name = f[0]
 	if !blank {
 		o.Status = l2Status(node, service, presence{interfaces: f[3:]})

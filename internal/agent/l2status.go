@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +30,7 @@ const (
 type l2Statuses struct {
 	node, namespace string
 	client          client.Client
+	owner           ownership
 	arrived         chan struct{}
 
 	mu   sync.Mutex
@@ -67,7 +69,7 @@ func (l *l2Statuses) pass(ctx context.Context) (more bool, err error) {
 	l.mu.Lock()
 	want := l.want
 	l.mu.Unlock()
-	owner, err := agentUID(ctx, l.client, l.node)
+	owner, err := l.owner.reference(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -75,7 +77,7 @@ func (l *l2Statuses) pass(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	steps := planL2(l.node, owner, want, have)
+	steps := planL2(l.node, owner.UID, want, have)
 	for _, s := range steps[:min(len(steps), l2StepsMost)] {
 		if err := l.do(ctx, s, owner, want[s.service]); err != nil && !refused(err) {
 			return false, err
@@ -113,7 +115,7 @@ func (l *l2Statuses) list(ctx context.Context, names []string) ([]metallb.Servic
 	return append(all, others...), err
 }
 
-func (l *l2Statuses) do(ctx context.Context, s l2Step, owner types.UID, p presence) error {
+func (l *l2Statuses) do(ctx context.Context, s l2Step, owner metav1.OwnerReference, p presence) error {
 	o := &metallb.ServiceL2Status{}
 	o.Namespace, o.Name = l.namespace, s.object
 	switch s.verb {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,12 +64,22 @@ func paced(ctx context.Context, log *slog.Logger, what string, arrived chan stru
 	}
 }
 
-// agentUID returns the UID of the node's Agent object, which owns whatever else
-// its agent writes.
-func agentUID(ctx context.Context, c client.Client, node string) (types.UID, error) {
+// ownership says what an object goes with that tells of this agent.
+type ownership struct {
+	node   string
+	client client.Client
+	pod    *metav1.OwnerReference
+}
+
+// reference is to the agent's pod, as MetalLB has it, or to the node's Agent
+// object, and so to the Node, where the pod cannot be an owner.
+func (o ownership) reference(ctx context.Context) (metav1.OwnerReference, error) {
+	if o.pod != nil {
+		return *o.pod, nil
+	}
 	var agent v1alpha1.Agent
-	err := c.Get(ctx, types.NamespacedName{Name: node}, &agent)
-	return agent.UID, err
+	err := o.client.Get(ctx, types.NamespacedName{Name: o.node}, &agent)
+	return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Agent", Name: o.node, UID: agent.UID}, err
 }
 
 // patchStatus writes fields of an object's status; nil removes one.

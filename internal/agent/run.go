@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -50,6 +51,9 @@ type Options struct {
 	ProxyHealthURL string
 	// MetalLBNamespace is where objects of MetalLB's kinds count.
 	MetalLBNamespace string
+	// Pod of the agent, if it is in MetalLB's namespace: what the agent writes there
+	// about itself goes with it.
+	Pod *metav1.OwnerReference
 	// Excluded matches the names of interfaces on which nothing is announced unless
 	// a pool names them; nil is for those that lead to pods or nowhere.
 	Excluded *regexp.Regexp

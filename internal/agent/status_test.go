@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -122,8 +123,7 @@ func l2StatusesAreWritten(t *testing.T, r *rig.Rig) {
 
 	// What MetalLB's speakers have left, on this node and on another.
 	for _, node := range []string{"a", "c"} {
-		left := l2Object(rig.MetalLBNamespace, node, "", db)
-		left.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "speaker", UID: "gone"}}
+		left := l2Object(rig.MetalLBNamespace, node, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "speaker", UID: "gone"}, db)
 		if err := r.Client.Create(t.Context(), left); err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func configStateIsWritten(t *testing.T, r *rig.Rig) {
 	rig.Eventually(t, "it is gone", func() error {
 		err := r.Client.Get(context.WithoutCancel(t.Context()), key, old)
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return errors.Join(errors.New("it is there"), err)
 		}
 		return nil
 	})

@@ -59,6 +59,9 @@ func (c *configurationState) write(ctx context.Context, wrong string) bool {
 		}
 		fresh := &metallbapi.ConfigurationState{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
 			Labels: map[string]string{metallbapi.LabelComponentType: stateName}}}
+		if pod := c.foreign.pod; pod != nil { // when it goes, the next leader makes another
+			fresh.OwnerReferences = []metav1.OwnerReference{*pod}
+		}
 		if err = c.client.Create(ctx, fresh, client.FieldOwner(component)); apierrors.IsAlreadyExists(err) {
 			err = nil // the cache is behind
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -41,6 +42,9 @@ type Options struct {
 	LeaderNamespace string
 	// MetalLBNamespace is where objects of MetalLB's kinds count.
 	MetalLBNamespace string
+	// Pod of the controller, if it is in MetalLB's namespace: what the controller
+	// writes there about itself goes with it.
+	Pod *metav1.OwnerReference
 	// LeaderLease is the Lease's name; empty means our own.
 	LeaderLease string
 
@@ -132,10 +136,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
-			if ctx.Err() != nil {
-				return nil // told to end before it had begun
-			}
-			return err
+			return unlessEnded(ctx, err)
 		}
 	}
 	for _, part := range o.Parts {
@@ -144,6 +145,17 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// unlessEnded returns err unless ctx has ended: who is told to end before having
+// begun has not failed.
+func unlessEnded(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
 }
 
 func newManager(o Options, f *foreign) (manager.Manager, error) {

@@ -52,6 +52,8 @@ var (
 type foreign struct {
 	// namespace in which objects count.
 	namespace string
+	// pod of this controller, if it is in that namespace.
+	pod       *metav1.OwnerReference
 	discovery kinds.Discovery
 	cache     cache.Cache
 	ledger    *ledger
@@ -76,7 +78,7 @@ func newForeign(o Options, l *ledger) (*foreign, error) {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	return &foreign{
-		namespace: o.MetalLBNamespace, discovery: d, ledger: l, log: o.Log, watched: map[schema.GroupVersionKind]cache.Informer{},
+		namespace: o.MetalLBNamespace, pod: o.Pod, discovery: d, ledger: l, log: o.Log, watched: map[schema.GroupVersionKind]cache.Informer{},
 		updates: prometheus.NewCounter(metallbUpdatesOpts), failures: prometheus.NewCounter(metallbErrorsOpts),
 	}, nil
 }
@@ -156,6 +158,7 @@ func (f *foreign) add(kind schema.GroupVersionKind, informer cache.Informer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watched[kind] = informer
+	f.ledger.touch() // there may be something to say, though no object has come
 	if f.queue != nil {
 		if err := f.follow(kind, informer); err != nil {
 			f.log.Error("kind not watched", "kind", kind.Kind, "error", err)

@@ -28,8 +28,12 @@ func statusPatch(s *corev1.Service, v lb.Verdict, now time.Time) []byte {
 	if !publishes(s, v) {
 		status["loadBalancer"] = map[string]any{"ingress": ingress(v)}
 	}
-	if notes := annotations(s, v); len(notes) > 0 {
-		metadata["annotations"] = notes
+	// What is out of pool goes on naming the pool that it is from: that says how it
+	// is announced.
+	if outOfPool := len(v.Addresses) > 0 && len(v.Pools) == 0; !outOfPool {
+		if notes := annotations(s, v); len(notes) > 0 {
+			metadata["annotations"] = notes
+		}
 	}
 	if !saysReason(s, v.Reason) {
 		status["conditions"] = []metav1.Condition{condition(s, v.Reason, now)}

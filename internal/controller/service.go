@@ -216,7 +216,7 @@ func (c *services) tellContest(ctx context.Context, contest ipam.Contest) {
 	} {
 		var s corev1.Service
 		if err := c.cache.Get(ctx, service, &s); err == nil { // else it is gone
-			c.events.add(serviceReference(&s), lb.Native, reason)
+			c.events.add(serviceReference(&s), c.voiceOf(&s), reason)
 		}
 	}
 	c.log.Warn("address had two holders", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)

@@ -37,6 +37,17 @@ func voice(r *lb.Request, v lb.Verdict) lb.Dialect {
 	return r.Voice
 }
 
+// voiceOf is the same for a Service as it is, of which no verdict is at hand.
+func (c *services) voiceOf(s *corev1.Service) lb.Dialect {
+	if _, theirs := s.Annotations[metallb.AnnotationAllocatedFrom]; theirs {
+		return lb.MetalLB
+	}
+	if class := servedBy(c.config, s); class != nil && len(class.Pools) > 0 {
+		return class.Pools[0]
+	}
+	return lb.Native
+}
+
 // inVoice is the reason of v as its event tells it: whoever waits for MetalLB's
 // events finds the addresses in its own words first.
 func inVoice(voice lb.Dialect, v lb.Verdict) lb.Reason {

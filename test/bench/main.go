@@ -47,6 +47,7 @@ type group struct {
 var groups = []group{
 	{"allocation", allocation},
 	{"throughput", throughput},
+	{"sharing", sharing},
 	{"latency", latency},
 	{"writes", writes},
 	{"memory", memory},

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -27,6 +29,7 @@ const (
 // Connections are made by the client host, again and again.
 type Connections struct {
 	cluster *sandbox.Cluster
+	how     func(context.Context, *sandbox.Cluster, netip.AddrPort) error
 	began   time.Time
 	stop    context.CancelFunc
 	trying  sync.WaitGroup
@@ -44,9 +47,19 @@ type Record struct {
 }
 
 // Connect begins to make new connections to each address.
-func Connect(c *sandbox.Cluster, to ...netip.AddrPort) *Connections {
+func Connect(c *sandbox.Cluster, to ...netip.AddrPort) *Connections { return begin(c, Greet, to) }
+
+// Browse begins to fetch the page at each address, with a new connection each time.
+func Browse(c *sandbox.Cluster, to ...netip.AddrPort) *Connections {
+	return begin(c, func(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) error {
+		_, err := Get(ctx, c, to)
+		return err
+	}, to)
+}
+
+func begin(c *sandbox.Cluster, how func(context.Context, *sandbox.Cluster, netip.AddrPort) error, to []netip.AddrPort) *Connections {
 	ctx, cancel := context.WithCancel(context.Background())
-	all := &Connections{cluster: c, began: time.Now(), stop: cancel, records: make([]Record, len(to))}
+	all := &Connections{cluster: c, how: how, began: time.Now(), stop: cancel, records: make([]Record, len(to))}
 	for i, addr := range to {
 		all.records[i].To = addr
 		all.trying.Go(func() {
@@ -80,7 +93,7 @@ func (c *Connections) Stop() []Record {
 
 func (c *Connections) try(r *Record) {
 	began := time.Now()
-	err := Greet(context.Background(), c.cluster, r.To)
+	err := c.how(context.Background(), c.cluster, r.To)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -104,6 +117,29 @@ func Greet(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) error {
 	}
 	_, err = io.ReadFull(conn, make([]byte, len(Greeting)))
 	return err
+}
+
+// Get fetches the page at an address from the client host.
+func Get(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) (page string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		return c.Dial(ctx, sandbox.ClientHost, network, address)
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+to.String(), nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the server says %s", response.Status)
+	}
+	return string(body), err
 }
 
 // longestGap between two moments at which something happened.

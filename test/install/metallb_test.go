@@ -259,7 +259,7 @@ func (w *world) installMetalLB() (pool *unstructured.Unstructured) {
 	w.helm("upgrade", "metallb", standIn, "--namespace", metallbNamespace, "--set", "webhook=true")
 	eventually(w.T, "the webhook refuses", func(ctx context.Context) error {
 		if err := w.c.Create(ctx, poolObject("other"), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "webhook") {
-			return fmt.Errorf("it says %v", err)
+			return fmt.Errorf("it says %q", fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -322,7 +322,7 @@ func TestMetalLBReleaseTakenOver(t *testing.T) {
 	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
 	pool, before := w.installMetalLB(), w.kinds()
 	over := []string{"upgrade", "--install", "metallb", "charts/fairlead", "--namespace", metallbNamespace, "--reset-values", "--set", "loadBalancerClass=metallb"}
-	w.helmFails("kubectl annotate crd bfdprofiles.metallb.io helm.sh/resource-policy=keep", over...)
+	w.helmFails("kubectl annotate crd "+strings.Join(metallbKinds, " ")+" helm.sh/resource-policy=keep", over...)
 	w.unchanged(before, "refused")
 	w.kept(pool)
 	w.sh("kubectl annotate --overwrite $(kubectl get crd -o name | grep metallb.io) helm.sh/resource-policy=keep")
@@ -354,7 +354,7 @@ func TestHelmForgetsWhatIsOnlyOnTheObject(t *testing.T) {
 // MetalLB's people and manifests use.
 func TestInMetalLBsPlace(t *testing.T) {
 	out := run(t, "go", "tool", "-modfile=tools.mod", "helm", "template", "metallb", "charts/fairlead", "--namespace", metallbNamespace,
-		"--set", "loadBalancerClass=metallb", "--set", "metallb.labels=true", "--set", "metallb.namespace=pools")
+		"--set", "loadBalancerClass=metallb", "--set", "metallb.labels=true")
 	all, err := objects([]byte(out))
 	if err != nil {
 		t.Fatal(err)
@@ -378,7 +378,7 @@ func TestInMetalLBsPlace(t *testing.T) {
 		if labels["app"] != "metallb" || labels["component"] != component || labels["app.kubernetes.io/component"] != component || selector["app"] != "" {
 			t.Errorf("pods of the %s have labels %v, selected by %v", component, labels, selector)
 		}
-		for _, flag := range []string{`"--lb-class=metallb"`, `"--metallb-namespace=pools"`} {
+		for _, flag := range []string{`"--lb-class=metallb"`, `"--metallb-namespace=metallb-system"`} {
 			if !strings.Contains(string(raw), flag) {
 				t.Errorf("the %s has no %s", component, flag)
 			}

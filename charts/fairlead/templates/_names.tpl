@@ -47,10 +47,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- with .Values.loadBalancerClass }}
 - --lb-class={{ . }}
 {{- end }}
-{{- $namespace := include "fairlead.metallbNamespace" . }}
-{{- if ne $namespace "metallb-system" }}
-- --metallb-namespace={{ $namespace }}
-{{- end }}
+- --metallb-namespace={{ include "fairlead.metallbNamespace" . }}
 {{- end }}
 {{- define "fairlead.metallbNamespace" -}}
 {{ .Values.metallb.namespace | default (ternary .Release.Namespace "metallb-system" (ne .Values.loadBalancerClass "")) }}
