@@ -58,6 +58,7 @@ else from where the API server can be reached.`,
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
 	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "how often load balancers in a cloud are compared with what Services ask for, and repaired; 0 is never")
 	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; tell in events what would be changed, and what that would cost")
+	f.BoolVar(&cloud.RemoveOrphans, "remove-orphans", false, "delete load balancers in a cloud that were made for Services of this cluster which no longer exist, instead of only telling of them; they are known by tags with the name of the cluster")
 	logs.add(f)
 	classic.add(f)
 	addNeedless(f, needlessForController...)

@@ -64,7 +64,9 @@ func newTransport(o Options) (*transport, error) {
 	}
 	next := o.HTTP
 	if next == nil {
-		next = http.DefaultTransport.(*http.Transport).Clone()
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.MaxIdleConnsPerHost = own.MaxIdleConns // there is only one
+		next = own
 	}
 	return &transport{
 		base: base, token: o.Token, timeout: cmp.Or(o.Timeout, defaultTimeout), metrics: m,

@@ -40,6 +40,9 @@ type Cloud struct {
 	Resync time.Duration
 	// DryRun: nothing is changed in the cloud for any Service, only told.
 	DryRun bool
+	// RemoveOrphans: load balancers of Services that no longer exist are not only
+	// told of, but deleted.
+	RemoveOrphans bool
 }
 
 // cloudServices gives each Service of a class with a cloud's backend its load
@@ -54,6 +57,8 @@ type cloudServices struct {
 
 	mu    sync.Mutex
 	memos map[types.NamespacedName]*cloudMemo
+	// orphans by UUID: what was found the last time.
+	orphans map[string]bool
 }
 
 // cloudMemo is what is remembered of a Service to save writes and words.
@@ -151,7 +156,7 @@ func (c *cloudServices) conclude(ctx context.Context, w cloudscale.Want, m *clou
 	case w.DryRun:
 	case out.Gone:
 		patch, subresource = cleanPatch(s), ""
-	case lb.Reasons[out.Reason.Code].Event: // under way; there is nothing to be said yet
+	case out.Reason.Code == lb.CloudBusy, lb.Reasons[out.Reason.Code].Event: // under way; there is nothing to be said yet
 	default:
 		patch = cloudPatch(s, out, time.Now())
 	}
@@ -187,9 +192,6 @@ func (m *cloudMemo) news(out cloudscale.Outcome) (tell []lb.Reason) {
 		}
 	}
 	m.told = out.Tell
-	if out.Gone && out.Done > 0 && m.said.Code != lb.DeletingLoadBalancer {
-		tell = append(tell, lb.DeletingLoadBalancer.With(out.Plan))
-	}
 	m.working = out.Done > 0 || m.working && out.Reason.Code == lb.CloudBusy
 	if out.Reason.Code == "" || out.Reason == m.said || out.Reason.Code == lb.CloudBusy && (m.working || m.reason == out.Reason) {
 		return tell
@@ -271,6 +273,7 @@ func (c *cloudServices) countByReason() map[lb.Code]int {
 	for m := range maps.Values(c.memos) {
 		out[m.reason.Code]++
 	}
+	out[lb.LoadBalancerOrphaned] += len(c.orphans)
 	return out
 }
 

@@ -19,10 +19,15 @@ import (
 	compat "fairlead.io/internal/compat/cloudscale"
 )
 
+// cloudWorkers is how many Services are worked on at the same time. They do
+// little but wait for answers of the cloud, which does one change of a load
+// balancer at a time, but those of different ones together.
+const cloudWorkers = 100
+
 // watchCloud looks at a Service when it changes, and at all of them when nodes
 // do, when others ask for the same, and once in a while.
-func watchCloud(mgr manager.Manager, c *cloudServices, workers int) error {
-	ctl, err := newController(mgr, "cloud", c, workers)
+func watchCloud(mgr manager.Manager, c *cloudServices) error {
+	ctl, err := newController(mgr, "cloud", c, cloudWorkers)
 	if err != nil {
 		return err
 	}
@@ -66,6 +71,9 @@ func (c *cloudServices) resync(ctx context.Context, queue workqueue.TypedRateLim
 			case <-ctx.Done():
 				return
 			case <-tick.C:
+				if err := c.lookForOrphans(ctx); err != nil && ctx.Err() == nil {
+					c.log.Warn("orphaned load balancers not looked for", "error", err)
+				}
 				for _, r := range c.all(ctx) {
 					queue.Add(r)
 				}

@@ -132,7 +132,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if cloud != nil {
 		cloud.events = svc.events
-		steps = append(steps, func() error { return watchCloud(mgr, cloud, o.Workers) })
+		steps = append(steps, func() error { return watchCloud(mgr, cloud) })
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -55,6 +55,7 @@ var groups = []group{
 	{"members", members},
 	{"failover", failover},
 	{"agent", agentCost},
+	{"cloud", cloud},
 }
 
 func main() {

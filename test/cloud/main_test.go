@@ -259,13 +259,18 @@ func says(reason string, words ...string) func(*corev1.Service) error {
 	}
 }
 
+// published are the addresses or names in a Service's status.
+func published(s *corev1.Service) (out []string) {
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		out = append(out, i.IP+i.Hostname)
+	}
+	return out
+}
+
 // publishes exactly these addresses or names.
 func publishes(want ...string) func(*corev1.Service) error {
 	return func(s *corev1.Service) error {
-		var got []string
-		for _, i := range s.Status.LoadBalancer.Ingress {
-			got = append(got, i.IP+i.Hostname)
-		}
+		got := published(s)
 		if !slices.Equal(got, want) {
 			return fmt.Errorf("publishes %v, want %v", got, want)
 		}
