@@ -35,7 +35,7 @@ func TestAnnotationsOfPools(t *testing.T) {
 		"new, of ours":            {pools: []lb.PoolKey{edge}, want: map[string]any{ours: "edge"}},
 		"from MetalLB":            {has: map[string]string{theirs: "lan"}, pools: []lb.PoolKey{lan}, want: map[string]any{ours: "metallb/lan"}},
 		"from MetalLB, no longer": {has: map[string]string{theirs: "lan"}, pools: []lb.PoolKey{edge}, want: map[string]any{ours: "edge", theirs: nil}},
-		"out of pool":             {has: map[string]string{ours: "metallb/lan", theirs: "lan"}, want: map[string]any{ours: nil, theirs: nil}},
+		"no address any more":     {has: map[string]string{ours: "metallb/lan", theirs: "lan"}, want: map[string]any{ours: nil, theirs: nil}},
 		"empty by hand":           {has: map[string]string{theirs: ""}, want: map[string]any{theirs: nil}},
 		"as it should be":         {has: map[string]string{ours: "metallb/lan", theirs: "lan", "other": "x"}, pools: []lb.PoolKey{lan}},
 		"never ours":              {has: map[string]string{"other": "x"}},
