@@ -34,7 +34,9 @@ import (
 var theRig *rig.Rig
 
 func TestMain(m *testing.M) {
-	os.Exit(rig.Main(m, sandbox.Options{NoControllers: true, Audit: true}, &theRig))
+	code := rig.Main(m, sandbox.Options{NoControllers: true, Audit: true}, &theRig)
+	_ = os.RemoveAll(binaryDir)
+	os.Exit(code)
 }
 
 const (

@@ -129,11 +129,15 @@ type process struct {
 	log *lockedBuffer
 }
 
+// binaryDir is where the binary is, if a test has built it.
+var binaryDir string
+
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "fairlead-cloud-")
 	if err != nil {
 		return "", err
 	}
+	binaryDir = dir
 	path := filepath.Join(dir, "fairlead")
 	build := exec.Command("go", "build", "-o", path, "fairlead.io/cmd/fairlead")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
