@@ -209,25 +209,33 @@ func classicPool(s *corev1.Service) string {
 }
 
 // pool returns the one that a, an address of o, is from, and its advertisements;
-// of several that have it, the one that is written down with it. A native address
-// that is out of pool is announced as by a pool that says nothing.
+// of several that have it, the one that is written down with it. An address that
+// is out of pool is announced as that pool is, if it is of MetalLB's kind; a native
+// one as by a pool that says nothing.
 func (d *directory) pool(a netip.Addr, o *offer) (lb.PoolKey, []lb.Advertisement) {
-	var found *lb.Pool
+	classic := lb.PoolKey{Dialect: lb.MetalLB, Name: o.classic}
+	var found, shrunk *lb.Pool
+	named := false
 	for i := range d.pools {
-		if p := &d.pools[i]; p.Contains(a) {
-			if slices.Contains(o.request.From, p.Key.Name) {
-				return p.Key, p.Advertisements
-			}
-			if found == nil {
-				found = p
-			}
+		switch p := &d.pools[i]; {
+		case p.Key == classic && p.Contains(a):
+			return p.Key, p.Advertisements
+		case p.Key == classic:
+			shrunk = p
+		case !p.Contains(a):
+		case !named && slices.Contains(o.request.From, p.Key.Name):
+			found, named = p, true
+		case found == nil:
+			found = p
 		}
 	}
 	switch {
 	case found != nil:
 		return found.Key, found.Advertisements
+	case shrunk != nil:
+		return shrunk.Key, shrunk.Advertisements
 	case o.classic != "":
-		return lb.PoolKey{Dialect: lb.MetalLB, Name: o.classic}, d.orphans(o.classic)
+		return classic, d.orphans(o.classic)
 	}
 	return lb.PoolKey{Dialect: lb.Native}, []lb.Advertisement{{}}
 }

@@ -61,7 +61,7 @@ type Class struct {
 	// backend is "announce". "native": the kind
 	// Pool; "metallb": MetalLB's kinds IPAddressPool and L2Advertisement, as far
 	// as they are installed. The first is also the one in whose words a Service
-	// that has nothing is told why.
+	// that has nothing is told why; where all pools are MetalLB's, it is MetalLB's.
 	Pools []lb.Dialect `json:"pools,omitempty"`
 }
 

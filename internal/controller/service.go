@@ -177,7 +177,7 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 	had, known := c.ledger.forget(key)
 	c.memos.forget(key)
 	if len(had.Addresses) > 0 && s.DeletionTimestamp == nil {
-		c.events.add(serviceReference(s), voice(&lb.Request{}, had), lb.AddressReleased.With(lb.ListAddrs(had.Addresses), noLongerOurs(s)))
+		c.events.add(serviceReference(s), c.voice(&lb.Request{}, had), lb.AddressReleased.With(lb.ListAddrs(had.Addresses), noLongerOurs(s)))
 	}
 	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
