@@ -41,7 +41,9 @@ func (c *Cluster) Install(ctx context.Context) error {
 	steps, tell := []installStep{
 		{"image of Fairlead", i.loadImage},
 		{"Helm and the chart of Fairlead", i.installChart},
-		{"examples", i.applyExamples},
+		{"examples", func(ctx context.Context, note io.Writer) error {
+			return i.applyExamples(ctx, note, "examples/pool.yaml", webExample)
+		}},
 		{"an answer from the example", i.awaitAnswer},
 	}, i.tellNext
 	if c.Cloud != "" {
@@ -70,8 +72,8 @@ type installation struct {
 	address  string // of the example Service
 }
 
-// examples are the files that are applied, and where the pool's addresses are.
-var examples = []string{"examples/pool.yaml", "examples/web.yaml"}
+// webExample has the Deployment and the Service "web".
+const webExample = "examples/web.yaml"
 
 func (i *installation) loadImage(ctx context.Context, _ io.Writer) (err error) {
 	i.tag, err = i.cluster.LoadFairlead(ctx)
@@ -121,13 +123,13 @@ func placeFairlead(ctx context.Context, target string) error {
 }
 
 func (i *installation) installChart(ctx context.Context, note io.Writer) error {
-	return i.command(ctx, note, "go", "tool", "-modfile=tools.mod", "helm", "upgrade", "--install",
+	return i.helm(ctx, note, "upgrade", "--install",
 		"fairlead", "charts/fairlead", "--namespace", "fairlead-system", "--create-namespace",
 		"--set", "image.tag="+i.tag, "--wait", "--timeout", "5m")
 }
 
-func (i *installation) applyExamples(ctx context.Context, note io.Writer) error {
-	for _, path := range examples {
+func (i *installation) applyExamples(ctx context.Context, note io.Writer, paths ...string) error {
+	for _, path := range paths {
 		if err := i.kubectl(ctx, note, "apply", "--filename", path); err != nil {
 			return err
 		}
@@ -191,6 +193,10 @@ docs/tutorial.md goes on from here. "%[4]s down" ends it.
 
 func (i *installation) kubectl(ctx context.Context, note io.Writer, args ...string) error {
 	return i.command(ctx, note, i.cluster.path("bin", "kubectl"), args...)
+}
+
+func (i *installation) helm(ctx context.Context, note io.Writer, args ...string) error {
+	return i.command(ctx, note, "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...)
 }
 
 // command runs a program in the checkout, as administrator of the cluster.

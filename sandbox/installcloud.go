@@ -13,14 +13,39 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// cloudSteps put into a cluster in a cloud what a cloud controller manager
-// needs: the image of one, and the Secret that its manual asks for. The nodes
-// stay tainted until one is installed.
+// cloudSteps put Fairlead into a cluster in a cloud, as the manual of the cloud's
+// own controller manager does with that one: a Secret with the access token, then
+// a DaemonSet on the control plane, which runs while all nodes are still tainted.
+// The web server of examples/ follows when they are not.
 func (i *installation) cloudSteps() []installStep {
 	return []installStep{
 		{"access token of the cloud", i.storeToken},
 		{"image of Fairlead", i.loadImage},
+		{"Fairlead as cloud controller manager", i.installInCloud},
+		{"nodes initialised by it", i.awaitInitialized},
+		{"examples", func(ctx context.Context, note io.Writer) error { return i.applyExamples(ctx, note, webExample) }},
+		{"an answer from the example", i.awaitAnswer},
 	}
+}
+
+// installInCloud installs what deploy/cloudscale.yaml has, for this cloud.
+func (i *installation) installInCloud(ctx context.Context, note io.Writer) error {
+	return i.helm(ctx, note, "upgrade", "--install",
+		"fairlead", "charts/fairlead", "--namespace", metav1.NamespaceSystem,
+		"--set", "cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet",
+		"--set", "cloudscale.apiURL=http://"+cloudAddress().String(),
+		"--set", "clusterName="+i.cluster.Name,
+		"--set", "image.tag="+i.tag, "--wait", "--timeout", "5m")
+}
+
+// awaitInitialized waits until every node is known in the cloud, and takes pods.
+func (i *installation) awaitInitialized(ctx context.Context, note io.Writer) error {
+	for _, n := range i.cluster.nodes() {
+		if err := i.kubectl(ctx, note, "wait", "node/"+n.name, "--for", "jsonpath={.spec.providerID}", "--timeout", "1m"); err != nil {
+			return err
+		}
+	}
+	return i.kubectl(ctx, note, "get", "nodes", "--output", "wide", "--label-columns", "topology.kubernetes.io/zone,node.kubernetes.io/instance-type")
 }
 
 // storeToken makes the Secret kube-system/cloudscale.
@@ -54,16 +79,28 @@ func (i *installation) storeToken(ctx context.Context, _ io.Writer) error {
 
 func (i *installation) tellNextInCloud() {
 	fmt.Fprintf(i.cluster.Progress, `
-The nodes are servers of a simulated cloudscale.ch, and tainted until its cloud
-controller manager looks after them. Its access token is in the Secret
-kube-system/cloudscale, its API at http://%[1]s for pods and nodes, and Fairlead's
-image on every node is fairlead/fairlead:%[2]s. Try:
+The nodes are servers of a simulated cloudscale.ch. Fairlead is its cloud controller
+manager, and the load balancer of the Service "web" answers at %[1]s. Try:
 
-  export KUBECONFIG=%[3]s PATH=%[4]s:$PATH
-  kubectl get nodes --output custom-columns=NAME:.metadata.name,TAINTS:.spec.taints[*].key,ID:.spec.providerID
-  %[5]s cloud GET /v1/servers
-  %[5]s cloud GET /sandbox/log
+  export KUBECONFIG=%[2]s PATH=%[3]s:$PATH
+  kubectl get nodes --label-columns topology.kubernetes.io/zone,node.kubernetes.io/instance-type
+  kubectl describe service web
+  %[4]s exec client -- curl http://%[1]s
+  kubectl logs --namespace kube-system --selector k8s-app=cloudscale-cloud-controller-manager
 
-docs/guides/sandbox.md tells more. "%[5]s down" ends it.
-`, cloudAddress(), i.tag, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand())
+See what a change would cost, then make it:
+
+  kubectl annotate service web fairlead.io/dry-run=true k8s.cloudscale.ch/loadbalancer-pool-protocol=proxy
+  kubectl describe service web
+  kubectl annotate service web fairlead.io/dry-run- k8s.cloudscale.ch/loadbalancer-pool-protocol-
+
+Look into the cloud, and stop a server:
+
+  %[4]s cloud GET /v1/load-balancers
+  %[4]s cloud GET /sandbox/log
+  %[4]s kill node3 && kubectl describe node node3
+
+docs/guides/cloudscale.md is the manual. "%[4]s down" ends it, and lists the load balancers
+of Services that were not deleted before.
+`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand())
 }
