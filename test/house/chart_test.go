@@ -67,6 +67,34 @@ func TestChartRefusesContradictions(t *testing.T) {
 	}
 }
 
+// kubectl apply replaces cloudscale's own manifest by ours only if these are the
+// same: the selector of a DaemonSet and the role of a binding cannot be changed.
+func TestCloudscaleManifestHasTheNamesOfTheOther(t *testing.T) {
+	for _, f := range tree(t, ".yaml") {
+		if f.path != "deploy/cloudscale.yaml" {
+			continue
+		}
+		for _, want := range []string{
+			"kind: DaemonSet\nmetadata:\n  name: cloudscale-cloud-controller-manager\n  namespace: kube-system\n",
+			"    matchLabels:\n      k8s-app: cloudscale-cloud-controller-manager\n  template:",
+			"      serviceAccountName: cloud-controller-manager\n",
+			"  kind: ClusterRole\n  name: system:cloud-controller-manager\nsubjects:\n- kind: ServiceAccount\n  name: cloud-controller-manager\n",
+			"resourceNames: [cloud-controller-manager]", "secretName: cloudscale", "key: access-token", "hostNetwork: true", "key: node.kubernetes.io/not-ready",
+		} {
+			if !strings.Contains(f.text, want) {
+				t.Errorf("%s does not contain\n%s", f.path, want)
+			}
+		}
+		for _, kind := range []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]"} {
+			if strings.Contains(f.text, kind) {
+				t.Errorf("%s has %s, which nobody needs there", f.path, kind)
+			}
+		}
+		return
+	}
+	t.Error("there is no deploy/cloudscale.yaml")
+}
+
 // A value that no template reads does nothing, and a value that changes nothing
 // in the snapshot with every value set is not tested.
 func TestEveryValueIsUsed(t *testing.T) {
