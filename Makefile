@@ -9,7 +9,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
 
 GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -race -shuffle=on -timeout 30m
 # Tests on real nodes run one after the other: they are about who answers in time.
-ON_NODES := /test/(failover|install|lab|metallb)$$
+ON_NODES := /test/(cloudlab|failover|install|lab|metallb)$$
 
 .PHONY: help build kube image up down test bench check generate clean gcc
 
