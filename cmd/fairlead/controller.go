@@ -50,7 +50,7 @@ else from where the API server can be reached.`,
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, be the cloud controller manager of cloudscale.ch)")
-	f.IntVar(&o.Workers, "workers", 16, "how many Services are written at the same time")
+	f.IntVar(&o.Workers, "workers", 16, "how many Services with addresses from pools are written at the same time; in a cloud, up to 100 are worked on, which mostly wait for it")
 	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
