@@ -7,9 +7,13 @@ BUILD := go build -ldflags '-s -w -X main.version=$(VERSION)'
 export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
 
-GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -race -shuffle=on -timeout 30m
+GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -shuffle=on -timeout 30m
+# Simulations of many members in virtual time run without the race detector: with
+# thousands of timers, Go 1.26's ends one run in eight with a segmentation
+# violation in runtime.(*timer).maybeRunChan.
+SIMULATED := ^TestSimulated
 # Tests on real nodes run one after the other: they are about who answers in time.
-ON_NODES := /test/(failover|install|lab|metallb)$$
+ON_NODES := /test/(cloudlab|failover|install|lab|metallb)$$
 
 .PHONY: help build kube image up down test bench check generate clean gcc
 
@@ -25,15 +29,16 @@ kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes th
 image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
 	bin/sandbox image fairlead/fairlead:$(VERSION) bin/fairlead.tar
 
-up: kube ## start a real cluster of three nodes on this machine, with Fairlead in it
-	bin/sandbox up
+up: kube ## start a real cluster of three nodes on this machine, with Fairlead in it (CLOUD=cloudscale: in that cloud)
+	bin/sandbox up $(if $(CLOUD),--cloud $(CLOUD))
 
 down: build ## stop that cluster and leave nothing behind
 	bin/sandbox down
 
 test: kube gcc ## run all tests, on a real API server and on real nodes
-	$(GOTEST) $$(go list ./... | grep -v -E '$(ON_NODES)')
-	$(GOTEST) -p 1 $$(go list ./... | grep -E '$(ON_NODES)')
+	$(GOTEST) -race -skip '$(SIMULATED)' $$(go list ./... | grep -v -E '$(ON_NODES)')
+	$(GOTEST) -run '$(SIMULATED)' ./internal/member
+	$(GOTEST) -race -p 1 $$(go list ./... | grep -E '$(ON_NODES)')
 
 bench: kube ## measure against what the API server can do alone
 	go run ./test/bench

@@ -25,6 +25,9 @@ type Cluster struct {
 	Nodes    int       // how many nodes Up starts; default 3
 	StateDir string    // default /var/lib/NAME-sandbox
 	Progress io.Writer // shows what Up does; default os.Stderr
+	// Cloud is the cloud whose servers the nodes are: none, or [Cloudscale].
+	// The nodes then wait, tainted, for the cloud's controller manager.
+	Cloud string
 	// Command is the path of the sandbox command, which runs as first process
 	// of every node. Default: built from its source.
 	Command string
@@ -108,10 +111,21 @@ func (c *Cluster) complete() error {
 	if c.Nodes < 1 || c.Nodes > 80 {
 		return fmt.Errorf("number of nodes %d: want 1 to 80", c.Nodes)
 	}
+	if c.Cloud != "" && c.Cloud != Cloudscale {
+		return fmt.Errorf("cloud %q: there is only %s", c.Cloud, Cloudscale)
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("the sandbox makes namespaces and cgroups: run it as root")
 	}
 	return nil
+}
+
+// hosts are those that are no nodes.
+func (c *Cluster) hosts() []host {
+	if c.Cloud != "" {
+		return []host{controlHost, clientHost, cloudHost}
+	}
+	return []host{controlHost, clientHost}
 }
 
 // nodes are the hosts of the nodes that the cluster was started with.

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -120,14 +119,9 @@ func (c *Cluster) startForwarder(port uint16) error {
 	if err != nil || pid != 0 {
 		return err
 	}
-	listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)))
+	file, err := listenOnMachine(port)
 	if err != nil {
-		return fmt.Errorf("listen for clients of the API server: %w", err)
-	}
-	defer listener.Close()
-	file, err := listener.File()
-	if err != nil {
-		return fmt.Errorf("pass the listener on: %w", err)
+		return err
 	}
 	defer file.Close()
 	if err := os.MkdirAll(c.path("control"), 0o755); err != nil {

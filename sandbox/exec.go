@@ -6,12 +6,13 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Exec runs a command on a host and returns what it writes. The host is
-// "client", "control", "switch" or a node; on a node the command sees all that
+// "client", "control", "switch", "cloud" if there is one, or a node; on a node the command sees all that
 // the node's own processes see, elsewhere only the network is the host's.
 func (c *Cluster) Exec(ctx context.Context, hostName string, command ...string) ([]byte, error) {
 	cmd, err := c.ExecCommand(ctx, hostName, command...)
@@ -69,8 +70,7 @@ func (c *Cluster) checkHost(name string) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	switch name {
-	case ClientHost, ControlHost, SwitchHost:
+	if name == SwitchHost || slices.ContainsFunc(c.hosts(), func(h host) bool { return h.name == name }) {
 		return nil
 	}
 	_, err := c.node(name)

@@ -40,7 +40,7 @@ func (c *Cluster) setCable(hostName string, up bool) error {
 }
 
 // Kill ends a node, or the control plane (not its host), as a power failure
-// does.
+// does. To a cloud, such a node is a stopped server.
 func (c *Cluster) Kill(ctx context.Context, hostName string) error {
 	unlock, err := c.change(ctx)
 	if err != nil {
@@ -54,7 +54,10 @@ func (c *Cluster) Kill(ctx context.Context, hostName string) error {
 	if err != nil {
 		return err
 	}
-	return c.killNode(ctx, n)
+	if err := c.killNode(ctx, n); err != nil {
+		return err
+	}
+	return c.tellCloud(ctx, n, "stop")
 }
 
 // Restart kills a node or the control plane if it runs, starts it again with
@@ -80,6 +83,9 @@ func (c *Cluster) Restart(ctx context.Context, hostName string) error {
 		return err
 	}
 	if err := c.killNode(ctx, n); err != nil {
+		return err
+	}
+	if err := c.tellCloud(ctx, n, "start"); err != nil {
 		return err
 	}
 	return c.startNodes(ctx, io.Discard, []host{n})

@@ -26,7 +26,8 @@ func FairleadImage(ref, binary string) Image {
 // Install puts Fairlead into a cluster that is up, as people do: an image, and
 // Helm with Fairlead's own chart. It gives it the pool and the web server of
 // examples/ and returns when the web server answers the client host at its
-// address. Called again, it installs what has changed since.
+// address. Called again, it installs what has changed since. In a cloud, see
+// cloudSteps.
 func (c *Cluster) Install(ctx context.Context) error {
 	if err := c.open(); err != nil {
 		return err
@@ -37,21 +38,30 @@ func (c *Cluster) Install(ctx context.Context) error {
 	}
 	i := installation{cluster: c, checkout: filepath.Dir(kube)}
 	p := newProgress(c.Progress)
-	for _, step := range []struct {
-		name string
-		run  func(context.Context, io.Writer) error
-	}{
+	steps, tell := []installStep{
 		{"image of Fairlead", i.loadImage},
 		{"Helm and the chart of Fairlead", i.installChart},
-		{"examples", i.applyExamples},
+		{"examples", func(ctx context.Context, note io.Writer) error {
+			return i.applyExamples(ctx, note, "examples/pool.yaml", webExample)
+		}},
 		{"an answer from the example", i.awaitAnswer},
-	} {
+	}, i.tellNext
+	if c.Cloud != "" {
+		steps, tell = i.cloudSteps(), i.tellNextInCloud
+	}
+	for _, step := range steps {
 		if err := p.step(step.name, func(note io.Writer) error { return step.run(ctx, note) }); err != nil {
 			return err
 		}
 	}
-	i.tellNext()
+	tell()
 	return nil
+}
+
+// installStep is a part of an Install.
+type installStep struct {
+	name string
+	run  func(context.Context, io.Writer) error
 }
 
 // installation is an Install under way.
@@ -62,8 +72,8 @@ type installation struct {
 	address  string // of the example Service
 }
 
-// examples are the files that are applied, and where the pool's addresses are.
-var examples = []string{"examples/pool.yaml", "examples/web.yaml"}
+// webExample has the Deployment and the Service "web".
+const webExample = "examples/web.yaml"
 
 func (i *installation) loadImage(ctx context.Context, _ io.Writer) (err error) {
 	i.tag, err = i.cluster.LoadFairlead(ctx)
@@ -113,13 +123,13 @@ func placeFairlead(ctx context.Context, target string) error {
 }
 
 func (i *installation) installChart(ctx context.Context, note io.Writer) error {
-	return i.command(ctx, note, "go", "tool", "-modfile=tools.mod", "helm", "upgrade", "--install",
+	return i.helm(ctx, note, "upgrade", "--install",
 		"fairlead", "charts/fairlead", "--namespace", "fairlead-system", "--create-namespace",
 		"--set", "image.tag="+i.tag, "--wait", "--timeout", "5m")
 }
 
-func (i *installation) applyExamples(ctx context.Context, note io.Writer) error {
-	for _, path := range examples {
+func (i *installation) applyExamples(ctx context.Context, note io.Writer, paths ...string) error {
+	for _, path := range paths {
 		if err := i.kubectl(ctx, note, "apply", "--filename", path); err != nil {
 			return err
 		}
@@ -153,11 +163,15 @@ func (i *installation) awaitAnswer(ctx context.Context, note io.Writer) error {
 	}
 }
 
-func (i *installation) tellNext() {
-	sandbox := "sandbox"
-	if i.cluster.Name != "fairlead" {
-		sandbox += " --name " + i.cluster.Name
+// sandboxCommand is what people call for this cluster.
+func (i *installation) sandboxCommand() string {
+	if i.cluster.Name == "fairlead" {
+		return "sandbox"
 	}
+	return "sandbox --name " + i.cluster.Name
+}
+
+func (i *installation) tellNext() {
 	fmt.Fprintf(i.cluster.Progress, `
 The Service "web" has the address %[1]s and answers there. Try:
 
@@ -174,11 +188,15 @@ connection waits for the pod on that node until Kubernetes has noticed):
   kubectl describe service web
 
 docs/tutorial.md goes on from here. "%[4]s down" ends it.
-`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), sandbox)
+`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand())
 }
 
 func (i *installation) kubectl(ctx context.Context, note io.Writer, args ...string) error {
 	return i.command(ctx, note, i.cluster.path("bin", "kubectl"), args...)
+}
+
+func (i *installation) helm(ctx context.Context, note io.Writer, args ...string) error {
+	return i.command(ctx, note, "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...)
 }
 
 // command runs a program in the checkout, as administrator of the cluster.

@@ -76,7 +76,11 @@ func (c *Cluster) connect(h host) error {
 	if err != nil {
 		return fmt.Errorf("find eth0 of %s: %w", h.name, err)
 	}
-	for _, a := range h.addresses() {
+	addresses := h.addresses()
+	if c.Cloud != "" && h.isNode() {
+		addresses = append(addresses, h.publicAddresses()...)
+	}
+	for _, a := range addresses {
 		if err := links.AddrAdd(eth0, &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD}); err != nil {
 			return fmt.Errorf("add address %s to %s: %w", a, h.name, err)
 		}
@@ -102,11 +106,34 @@ func (c *Cluster) routes(h host) []netlink.Route {
 			all = append(all, netlink.Route{Dst: ipNet(pods), Gw: n.addresses()[i].Addr().AsSlice()})
 		}
 	}
+	all = append(all, c.cloudRoutes(h)...)
 	if h == controlHost {
 		return all
 	}
 	for i, everything := range []string{"0.0.0.0/0", "::/0"} {
 		all = append(all, netlink.Route{Dst: ipNet(netip.MustParsePrefix(everything)), Gw: controlHost.addresses()[i].Addr().AsSlice()})
+	}
+	return all
+}
+
+// cloudRoutes lead to the cloud's addresses: to the cloud's host, and from it
+// to the nodes.
+func (c *Cluster) cloudRoutes(h host) []netlink.Route {
+	var all []netlink.Route
+	switch {
+	case c.Cloud == "":
+	case h == cloudHost:
+		for _, n := range c.nodes() {
+			for i, a := range n.publicAddresses() {
+				all = append(all, netlink.Route{Dst: ipNet(a), Gw: n.addresses()[i].Addr().AsSlice()})
+			}
+		}
+	default:
+		for _, prefixes := range [][]netip.Prefix{cloudPublic, cloudFloating} {
+			for i, p := range prefixes {
+				all = append(all, netlink.Route{Dst: ipNet(p), Gw: cloudHost.addresses()[i].Addr().AsSlice()})
+			}
+		}
 	}
 	return all
 }

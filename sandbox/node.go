@@ -34,6 +34,7 @@ func (c *Cluster) startNode(n host) error {
 		Cgroup:   c.cgroup(n.name),
 		CNIDir:   cniDir(),
 		PodCIDRs: n.podCIDRs(),
+		External: c.Cloud != "",
 	}
 	for _, a := range n.addresses() {
 		config.Addresses = append(config.Addresses, a.Addr())
@@ -78,8 +79,9 @@ func (c *Cluster) killNode(ctx context.Context, n host) error {
 
 // registerNode makes the Node, with those pod addresses that the routes of the
 // LAN lead to, before the kubelet does: the controller manager would choose
-// others. A kubelet may also not give itself the label of its role.
-func registerNode(ctx context.Context, client kubernetes.Interface, n host) error {
+// others. A kubelet may also not give itself the label of its role. In a cloud,
+// a Node begins with the taint that the kubelet gives one that it makes itself.
+func (c *Cluster) registerNode(ctx context.Context, client kubernetes.Interface, n host) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
 	for _, cidr := range n.podCIDRs() {
 		node.Spec.PodCIDRs = append(node.Spec.PodCIDRs, cidr.String())
@@ -87,6 +89,9 @@ func registerNode(ctx context.Context, client kubernetes.Interface, n host) erro
 	node.Spec.PodCIDR = node.Spec.PodCIDRs[0]
 	if n == nodeHost(1) {
 		node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	}
+	if c.Cloud != "" {
+		node.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	}
 	_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {

@@ -18,6 +18,7 @@ type nodeConfig struct {
 	CNIDir    string         `json:"cniDir"`
 	Addresses []netip.Addr   `json:"addresses"`
 	PodCIDRs  []netip.Prefix `json:"podCIDRs"`
+	External  bool           `json:"external"` // a cloud's controller manager initialises the Node
 }
 
 // Paths inside a node. Its /run, /var/lib, /var/log, /etc and /opt are its
@@ -129,12 +130,16 @@ func (n nodeConfig) kubeletArgs() []string {
 	for i, a := range n.Addresses {
 		addresses[i] = a.String()
 	}
-	return []string{nodeState + "/bin/kube", "kubelet",
+	args := []string{nodeState + "/bin/kube", "kubelet",
 		"--config=/var/lib/kubelet/config.yaml",
 		"--kubeconfig=" + filepath.Join(nodeState, "nodes", n.Name, "kubelet.kubeconfig"),
 		"--hostname-override=" + n.Name,
 		"--node-ip=" + strings.Join(addresses, ","),
 	}
+	if n.External {
+		args = append(args, "--cloud-provider=external")
+	}
+	return args
 }
 
 // The sizes of conntrack tables are the machine's, not the node's: kube-proxy

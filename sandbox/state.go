@@ -14,10 +14,12 @@ import (
 // state is what Up keeps about a cluster, in StateDir/sandbox.json. What runs
 // is never written down but looked up: see processes.go.
 type state struct {
-	Nodes  int    `json:"nodes"`
-	Port   uint16 `json:"port"`   // on 127.0.0.1, leads to the API server
-	BootID string `json:"bootID"` // of the machine: nothing survives its reboot
-	Up     bool   `json:"up"`     // Up has come to its end
+	Nodes     int    `json:"nodes"`
+	Port      uint16 `json:"port"` // on 127.0.0.1, leads to the API server
+	Cloud     string `json:"cloud,omitempty"`
+	CloudPort uint16 `json:"cloudPort,omitempty"` // on 127.0.0.1, leads to the cloud's API
+	BootID    string `json:"bootID"`              // of the machine: nothing survives its reboot
+	Up        bool   `json:"up"`                  // Up has come to its end
 }
 
 var errNotUp = errors.New("it is not up")
@@ -49,7 +51,7 @@ func (c *Cluster) writeState(s state) error {
 }
 
 // open makes sure that the cluster has been started and takes over with how
-// many nodes.
+// many nodes, and in which cloud.
 func (c *Cluster) open() error {
 	if err := c.complete(); err != nil {
 		return err
@@ -61,8 +63,8 @@ func (c *Cluster) open() error {
 	if err != nil {
 		return fmt.Errorf("open the sandbox %s: %w", c.Name, err)
 	}
-	if c.Nodes != s.Nodes { // readers may be at work
-		c.Nodes = s.Nodes
+	if c.Nodes != s.Nodes || c.Cloud != s.Cloud { // readers may be at work
+		c.Nodes, c.Cloud = s.Nodes, s.Cloud
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		return status, err
 	}
 	defer ports.Close()
-	for _, h := range append([]host{controlHost, clientHost}, c.nodes()...) {
+	for _, h := range append(c.hosts(), c.nodes()...) {
 		s := HostStatus{Name: h.name, Running: hasNetns(c.netns(h.name)), Ready: ready[h.name]}
 		for _, a := range h.addresses() {
 			s.Addresses = append(s.Addresses, a.Addr())

@@ -33,6 +33,9 @@ func (c *Cluster) Up(ctx context.Context) error {
 		if s.Nodes != c.Nodes {
 			return fmt.Errorf("start the sandbox %s: it is up with %d nodes, not %d; take it down first", c.Name, s.Nodes, c.Nodes)
 		}
+		if s.Cloud != c.Cloud {
+			return fmt.Errorf("start the sandbox %s: it is up with the cloud %q, not %q; take it down first", c.Name, s.Cloud, c.Cloud)
+		}
 		fmt.Fprintf(c.Progress, "the sandbox %s is up; making sure that everything of it runs\n", c.Name)
 	case err == nil || errors.Is(err, errNotUp):
 		if _, err := os.Stat(c.StateDir); err == nil {
@@ -47,7 +50,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 	default:
 		return err
 	}
-	if err := c.startAll(ctx, p, s.Port); err != nil {
+	if err := c.startAll(ctx, p, s); err != nil {
 		return err
 	}
 	s.Up = true
@@ -73,11 +76,16 @@ func (c *Cluster) initialState() (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	s := state{Nodes: c.Nodes, Port: port, BootID: bootID()}
+	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, BootID: bootID()}
+	if c.Cloud != "" {
+		if s.CloudPort, err = freePort(); err != nil {
+			return state{}, err
+		}
+	}
 	return s, c.writeState(s)
 }
 
-func (c *Cluster) startAll(ctx context.Context, p *progress, port uint16) error {
+func (c *Cluster) startAll(ctx context.Context, p *progress, s state) error {
 	if err := p.step("packages of the nodes", func(note io.Writer) error { return installPackages(ctx, note) }); err != nil {
 		return err
 	}
@@ -100,17 +108,22 @@ func (c *Cluster) startAll(ctx context.Context, p *progress, port uint16) error 
 		if err := c.makeSwitch(); err != nil {
 			return err
 		}
-		for _, h := range []host{controlHost, clientHost} {
+		for _, h := range c.hosts() {
 			if err := c.connect(h); err != nil {
 				return err
 			}
 		}
-		return c.makePKI(port)
+		return c.makePKI(s.Port)
 	}); err != nil {
 		return err
 	}
-	if err := p.step("control plane", func(note io.Writer) error { return c.startControlPlane(ctx, port) }); err != nil {
+	if err := p.step("control plane", func(note io.Writer) error { return c.startControlPlane(ctx, s.Port) }); err != nil {
 		return err
+	}
+	if c.Cloud != "" {
+		if err := p.step("cloud "+c.Cloud, func(io.Writer) error { return c.startCloud(ctx, s.CloudPort) }); err != nil {
+			return err
+		}
 	}
 	return p.step("nodes", func(note io.Writer) error { return c.startNodes(ctx, note, c.nodes()) })
 }
@@ -127,7 +140,7 @@ func (c *Cluster) startNodes(ctx context.Context, note io.Writer, nodes []host) 
 	}
 	start := make(map[host]time.Time)
 	for _, n := range nodes {
-		if err := registerNode(ctx, client, n); err != nil {
+		if err := c.registerNode(ctx, client, n); err != nil {
 			return err
 		}
 		pid, err := c.nodePID(n)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/nodes"
 )
 
 // heapGrowth in percent is how far the heap grows between two collections of
@@ -31,6 +34,8 @@ func newControllerCommand() *cobra.Command {
 		leaderNamespace        string
 		logs                   logFlags
 		classic                metallbFlags
+		ccm                    ccmFlags
+		cloud                  controller.Cloud
 		o                      controller.Options
 	)
 	c := &cobra.Command{
@@ -44,38 +49,45 @@ else from where the API server can be reached.`,
 	pod := podNamespaceOr("")
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
-	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+")")
-	f.IntVar(&o.Workers, "workers", 16, "how many Services are written at the same time")
+	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, be the cloud controller manager of cloudscale.ch)")
+	f.IntVar(&o.Workers, "workers", 16, "how many Services with addresses from pools are written at the same time; in a cloud, up to 100 are worked on, which mostly wait for it")
 	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
+	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "how often load balancers in a cloud are compared with what Services ask for, and repaired; 0 is never")
+	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; tell in events what would be changed, and what that would cost")
+	f.BoolVar(&cloud.RemoveOrphans, "remove-orphans", false, "delete load balancers in a cloud that were made for Services of this cluster which no longer exist, instead of only telling of them; they are known by tags with the name of the cluster")
 	logs.add(f)
 	classic.add(f)
 	addNeedless(f, needlessForController...)
+	ccm.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if f.Changed("concurrent-service-syncs") && !f.Changed("workers") {
+			o.Workers = ccm.serviceSyncs
+		}
 		if o.Workers < 1 {
 			return fmt.Errorf("--workers is %d, must be at least 1", o.Workers)
 		}
+		leaderNamespace = cmp.Or(ccm.leaseNamespace, leaderNamespace)
 		if leaderElect && leaderNamespace == "" {
 			return fmt.Errorf("--leader-elect outside of a pod needs --leader-elect-namespace")
 		}
 		if leaderElect {
 			o.LeaderNamespace = leaderNamespace
 		}
-		o.Config = config.Default()
+		o.LeaderLease = ccm.leaseName
 		o.KubeVIPMap = config.KubeVIPMapFrom(os.Getenv)
-		theirs, err := config.FromKubeVIP(os.Getenv)
-		switch {
-		case err != nil:
+		if o.Config, err = config.FromEnv(os.Getenv); err != nil {
 			return err
-		case configFile != "":
+		}
+		if configFile != "" {
 			if o.Config, err = config.Load(configFile); err != nil {
 				return err
 			}
-		case theirs != nil:
-			o.Config = theirs
+		} else if o.Config.Nodes.Cloud != config.NoCloud {
+			o.LeaderLease = cmp.Or(o.LeaderLease, ccmLease)
 		}
 		o.Config = classic.configuration(o.Config)
 		o.MetalLBNamespace, o.Pod = classic.namespace, podIn(classic.namespace)
@@ -85,11 +97,22 @@ else from where the API server can be reached.`,
 		if o.HealthAddress, err = classic.health(o.HealthAddress, ""); err != nil {
 			return err
 		}
+		if o.Config, err = ccm.configuration(o.Config); err != nil {
+			return err
+		}
+		logs.level = ccm.level(logs.level)
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
 		}
 		tellNeedless(f, o.Log, needlessForController...)
 		if o.REST, err = restConfig(kubeconfig, "controller"); err != nil {
+			return err
+		}
+		o.REST.Host = cmp.Or(ccm.master, o.REST.Host)
+		tellNeedless(f, o.Log, ccmNeedless...)
+		var n nodes.Options
+		ccm.nodes(&n)
+		if err := addCloudscale(&o, n, cloud); err != nil {
 			return err
 		}
 		if os.Getenv("GOGC") == "" {

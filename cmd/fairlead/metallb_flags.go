@@ -17,7 +17,7 @@ import (
 // defaultMetalLBNamespace is where MetalLB's own manifests put its objects.
 const defaultMetalLBNamespace = "metallb-system"
 
-// needless is a flag of one of MetalLB's processes that has nothing to set here.
+// needless is a flag of a program that Fairlead stands in for, with nothing to set here.
 // Manifests that pass it go on working; it is not shown in the help.
 type needless struct {
 	name string
@@ -63,7 +63,10 @@ var needlessForController = append([]needless{
 // addNeedless has f take the flags of table.
 func addNeedless(f *pflag.FlagSet, table ...needless) {
 	for _, n := range table {
-		f.String(n.name, "", "of MetalLB; not needed: "+n.why)
+		if f.Lookup(n.name) != nil {
+			continue // of another program, too
+		}
+		f.String(n.name, "", "not needed: "+n.why)
 		flag := f.Lookup(n.name)
 		flag.Hidden = true
 		if n.bare {
@@ -76,7 +79,7 @@ func addNeedless(f *pflag.FlagSet, table ...needless) {
 func tellNeedless(f *pflag.FlagSet, log *slog.Logger, table ...needless) {
 	for _, n := range table {
 		if f.Changed(n.name) {
-			log.Info("a flag of MetalLB's has no effect, and is not needed: "+n.why, "flag", "--"+n.name)
+			log.Info("a flag has no effect, and is not needed: "+n.why, "flag", "--"+n.name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ const (
 	chart            = "charts/fairlead"
 	namespace        = "fairlead-system"
 	metallbNamespace = "metallb-system"
+	cloudNamespace   = "kube-system"
 )
 
 // Headers of the files in deploy/. A chart cannot have the namespace it is
@@ -42,6 +43,16 @@ metadata:
     pod-security.kubernetes.io/audit: privileged
     pod-security.kubernetes.io/warn: privileged
 `
+	cloudscaleHeader = `# Fairlead as the cloud controller manager of cloudscale.ch, without Helm:
+#
+#   kubectl create secret generic cloudscale --namespace kube-system --from-literal=access-token=...
+#   kubectl apply -f cloudscale.yaml
+#
+# Names, labels and flags are those of cloudscale's own manifest, which this one
+# replaces where it is installed.
+#
+# Rendered from charts/fairlead by "make generate". Do not edit.
+`
 	metallbKindsHeader = `# MetalLB's kinds, for who does not have them:
 #
 #   kubectl create -f metallb-crds.yaml
@@ -61,8 +72,10 @@ func manifests() (files, error) {
 		header string
 		args   []string
 	}{
-		"deploy/fairlead.yaml":     {manifestHeader, []string{"--namespace", namespace, "--set", "metallb.crds=false"}},
-		"deploy/metallb.yaml":      {metallbHeader, []string{"--namespace", metallbNamespace, "--set", "metallb.crds=false,metallb.labels=true,classes[0].name=,classes[0].pools={metallb,native}"}},
+		"deploy/fairlead.yaml": {manifestHeader, []string{"--namespace", namespace, "--set", "metallb.crds=false"}},
+		"deploy/metallb.yaml":  {metallbHeader, []string{"--namespace", metallbNamespace, "--set", "metallb.crds=false,metallb.labels=true,classes[0].name=,classes[0].pools={metallb,native}"}},
+		"deploy/cloudscale.yaml": {cloudscaleHeader, []string{"--namespace", cloudNamespace, "--set", "cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet",
+			"--set", "controller.extraArgs={--allow-untagged-cloud,--v=3,--concurrent-service-syncs=16}"}},
 		"deploy/metallb-crds.yaml": {metallbKindsHeader, []string{"--namespace", metallbNamespace, "--show-only", "templates/metallb-crds.yaml"}},
 	} {
 		out, err := render(m.args...)

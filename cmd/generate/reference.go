@@ -16,6 +16,7 @@ var pages = map[string]func(*page) error{
 	"reasons.md":       reasonsPage,
 	"kinds.md":         kindsPage,
 	"annotations.md":   annotationsPage,
+	"cloudscale.md":    cloudscalePage,
 	"configuration.md": configurationPage,
 	"flags.md":         flagsPage,
 	"metrics.md":       metricsPage,
@@ -70,7 +71,8 @@ MetalLB's words has the event under MetalLB's name.
     kubectl describe service NAME    # the events
     kubectl get service NAME -o yaml # the condition
     kubectl describe pool NAME
-    kubectl describe agent NODE`)
+    kubectl describe agent NODE
+    kubectl describe node NODE       # in a cloud`)
 	condition := func(on string, ready bool) func(lb.About) bool {
 		return func(a lb.About) bool { return a.On == on && a.Ready == ready && !a.Event }
 	}
@@ -85,8 +87,11 @@ MetalLB's words has the event under MetalLB's name.
 		{"On pools that do not", condition("Pool", false)},
 		{"On agents that announce", condition("Agent", true)},
 		{"On agents that do not, or not everything", condition("Agent", false)},
+		{"Events on nodes of a cloud", func(a lb.About) bool { return a.On == "Node" }},
 		{"On the ConfigMap of kube-vip's cloud provider", func(a lb.About) bool { return a.On == "ConfigMap" }},
-		{"On objects of MetalLB's kinds", func(a lb.About) bool { return !slices.Contains([]string{"Service", "Pool", "Agent", "ConfigMap"}, a.On) }},
+		{"On objects of MetalLB's kinds", func(a lb.About) bool {
+			return !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "ConfigMap"}, a.On)
+		}},
 	} {
 		p.heading(group.heading)
 		for _, code := range slices.SortedFunc(maps.Keys(lb.Reasons), inOrder) {

@@ -98,7 +98,7 @@ func structs(f *ast.File) map[string]*ast.StructType {
 
 func configurationPage(p *page) error {
 	p.title("Configuration file", "internal/config/config.go", "The file that `--config` names; the chart writes it from its values `clusterName` and\n`classes`. Everything but `apiVersion` and `kind` is optional. A field that is not\nlisted here is an error.\n\n"+
-		"    apiVersion: fairlead.io/v1alpha1\n    kind: Configuration\n    clusterName: prod\n    classes:\n    - name: \"\"        # Services without spec.loadBalancerClass\n      backend: announce\n      pools: [native]\n")
+		"    apiVersion: fairlead.io/v1alpha1\n    kind: Configuration\n    clusterName: prod\n    classes:\n    - name: \"\"        # Services without spec.loadBalancerClass\n      backend: announce\n      pools: [native]\n    nodes:\n      cloud: none\n")
 	parsed, err := goFiles("internal/config/config.go")
 	if err != nil {
 		return err

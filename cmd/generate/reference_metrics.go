@@ -14,9 +14,10 @@ import (
 type metric struct{ name, kind, help, labels string }
 
 func metricsPage(p *page) error {
-	p.title("Metrics", "internal/controller and internal/agent", "Served under `/metrics` over HTTPS to whoever has the ClusterRole\n`fairlead-metrics-reader`, which the chart installs. The metrics of the Go runtime and\nof the process are served beside them.")
+	p.title("Metrics", "internal/controller, internal/cloudscale and internal/agent", "Served under `/metrics` over HTTPS to whoever has the ClusterRole\n`fairlead-metrics-reader`, which the chart installs. The metrics of the Go runtime and\nof the process are served beside them.")
 	for _, daemon := range []struct{ heading, about, sources string }{
 		{"Controller", "Those of controller-runtime are beside them.", "internal/controller/*.go"},
+		{"Controller, in a cloud", "Where the configuration names cloudscale.ch. Those of the node controllers, which all\ncloud controller managers have, are beside them: `node_controller_…` and\n`cloud_node_lifecycle_controller_…`.", "internal/cloudscale/*.go"},
 		{"Agent", "Each agent tells of its own node. They are served where the chart's value\n`agent.metricsPort` says: without it, only on a loopback address of the node.\n\nThose that begin with `metallb_` have the names, and mean the same, as MetalLB's. Its\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are left out: here\nthe kernel answers, and counts nobody's requests.", "internal/agent/*.go"},
 	} {
 		found, err := metricsIn(daemon.sources)

@@ -47,7 +47,7 @@ func newCommand() *cobra.Command {
 		onHost("heal", "plug the cable in again", func(_ context.Context, host string) error { return cluster.Heal(host) }),
 		onHost("kill", "end a node, or \"control\", as a power failure does", cluster.Kill),
 		onHost("restart", "start a node, or \"control\", again", cluster.Restart),
-		nicCommand(cluster), loadCommand(cluster), imageCommand(), nodeInitCommand(), forwardCommand())
+		nicCommand(cluster), loadCommand(cluster), imageCommand(), cloudscaleCommand(), cloudCommand(cluster), nodeInitCommand(), forwardCommand())
 	return cmd
 }
 
@@ -73,6 +73,7 @@ func upCommand(c *sandbox.Cluster) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&c.Nodes, "nodes", 3, "number of nodes")
+	cmd.Flags().StringVar(&c.Cloud, "cloud", "", "cloud whose servers the nodes are: "+sandbox.Cloudscale)
 	cmd.Flags().BoolVar(&bare, "bare", false, "without Fairlead and the examples")
 	return cmd
 }
@@ -139,11 +140,15 @@ func stateOf(h sandbox.HostStatus) string {
 func execCommand(c *sandbox.Cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "exec HOST -- COMMAND [ARGUMENT...]",
-		Short:   "run a command on a node, or on \"client\", \"control\" or \"switch\"",
+		Short:   "run a command on a node, or on \"client\", \"control\", \"switch\" or \"cloud\"",
 		Example: "  sandbox exec client -- ip neighbour",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			command, err := c.ExecCommand(cmd.Context(), args[0], args[1:]...)
+			name, argv := args[0], args[1:]
+			if argv[0] == "--" && len(argv) > 1 {
+				argv = argv[1:]
+			}
+			command, err := c.ExecCommand(cmd.Context(), name, argv...)
 			if err != nil {
 				return err
 			}

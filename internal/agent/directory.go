@@ -235,28 +235,36 @@ func classicPool(s *corev1.Service) string {
 }
 
 // pool returns the one that a, an address of o, is from, and its advertisements;
-// of several that have it, the one that is written down with it. A native address
-// that is out of pool is announced as by a pool that says nothing.
+// of several that have it, the one that is written down with it. An address that
+// is out of pool is announced as that pool is, if it is of MetalLB's kind; a native
+// one as by a pool that says nothing.
 func (d *directory) pool(a netip.Addr, o *offer) (lb.PoolKey, []lb.Advertisement) {
 	if o.tokens[lb.FamilyOf(a)].IsValid() {
 		return lb.PoolKey{Dialect: lb.KubeVIP, Name: d.kubevip.PoolKey(o.request.Service.Namespace)}, o.advertised()
 	}
-	var found *lb.Pool
+	classic := lb.PoolKey{Dialect: lb.MetalLB, Name: o.classic}
+	var found, shrunk *lb.Pool
+	named := false
 	for i := range d.pools {
-		if p := &d.pools[i]; p.Contains(a) {
-			if slices.Contains(o.request.From, p.Key.Name) {
-				return p.Key, o.amended(p)
-			}
-			if found == nil {
-				found = p
-			}
+		switch p := &d.pools[i]; {
+		case p.Key == classic && p.Contains(a):
+			return p.Key, o.amended(p)
+		case p.Key == classic:
+			shrunk = p
+		case !p.Contains(a):
+		case !named && slices.Contains(o.request.From, p.Key.Name):
+			found, named = p, true
+		case found == nil:
+			found = p
 		}
 	}
 	switch {
 	case found != nil:
 		return found.Key, o.amended(found)
+	case shrunk != nil:
+		return shrunk.Key, o.amended(shrunk)
 	case o.classic != "":
-		return lb.PoolKey{Dialect: lb.MetalLB, Name: o.classic}, d.orphans(o.classic)
+		return classic, d.orphans(o.classic)
 	}
 	return lb.PoolKey{Dialect: lb.Native}, o.advertised()
 }

@@ -269,3 +269,35 @@ func TestPoolOfAnAddressThatTwoHave(t *testing.T) {
 		}
 	}
 }
+
+// A pool of each kind with the same name and the same addresses: the one that is
+// written down counts.
+func TestPoolOfAnAddressThatTwoOfOneNameHave(t *testing.T) {
+	d := newDirectory()
+	useMetalLB(t, d, true, "{interfaces: [eth1]}")
+	pool := poolOf(t, `{addresses: [10.20.30.0/28], advertise: {interfaces: [eth0]}}`)
+	pool.Name = "edge"
+	d.setPools(append(d.pools, native.Pool(pool)), noOrphans)
+	addr := netip.MustParseAddr("10.20.30.1")
+	for from, want := range map[string]lb.Dialect{"edge": lb.Native, "metallb/edge": lb.MetalLB} {
+		s := serviceOf("web", 1, "", 80, addr.String())
+		s.Annotations = map[string]string{native.AnnotationAllocatedFrom: from, metallb.AnnotationAllocatedFrom: "edge"}
+		put(d, s)
+		if key, _ := d.pool(addr, d.addresses[addr][0]); key.Dialect != want {
+			t.Errorf("%q: %v", from, key)
+		}
+	}
+}
+
+// An address that its pool has no longer is announced as the pool is, also by an
+// advertisement that selects the pool by its labels.
+func TestAddressOfAPoolThatWasShrunk(t *testing.T) {
+	d := newDirectory()
+	useMetalLB(t, d, true, "{ipAddressPoolSelectors: [{matchLabels: {zone: edge}}], interfaces: [eth1]}", "{ipAddressPools: [other], interfaces: [eth0]}")
+	addr := netip.MustParseAddr("10.99.99.1") // once in the pool
+	s := serviceOf("web", 1, "", 80, addr.String())
+	s.Annotations = map[string]string{metallb.AnnotationAllocatedFrom: "edge"}
+	put(d, s)
+	c := d.candidate(addr)
+	same(t, "interfaces", c.InterfacesOn(nil), "[eth1]")
+}

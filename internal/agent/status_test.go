@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -227,7 +228,7 @@ func configStateIsWritten(t *testing.T, r *rig.Rig) {
 	rig.Eventually(t, "it is gone", func() error {
 		err := r.Client.Get(context.WithoutCancel(t.Context()), key, old)
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return errors.Join(errors.New("it is there"), err)
 		}
 		return nil
 	})

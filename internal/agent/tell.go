@@ -127,6 +127,7 @@ func (a *agent) logTellings() {
 		telling
 		ips []string
 	}
+	slices.SortStableFunc(a.tellings, func(x, y telling) int { return x.addr.Compare(y.addr) })
 	var lines []*line
 	at := map[string]*line{}
 	for _, t := range a.tellings {

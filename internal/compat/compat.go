@@ -99,6 +99,12 @@ func amend(r *lb.Request, s *corev1.Service) {
 			wrong = append(wrong, contradiction(annotation, *ours, theirs))
 		}
 	}
+	switch ours, theirs := r.Pool != "", asks.Pool.Value != ""; {
+	case ours && !theirs:
+		r.Dialects = first(lb.Native, r.Dialects)
+	case theirs && !ours:
+		r.Dialects = first(lb.MetalLB, r.Dialects)
+	}
 	settle(&r.Pool, native.AnnotationPool, asks.Pool)
 	settle(&r.ShareKey, native.AnnotationShare, asks.ShareKey)
 	switch list := s.Annotations[native.AnnotationAddresses]; {
@@ -114,6 +120,15 @@ func amend(r *lb.Request, s *corev1.Service) {
 	if asks.Invalid != nil {
 		invalid(r, *asks.Invalid)
 	}
+}
+
+// first returns dialects with d, one of them, before the others: of two pools of one
+// name, who asks in the words of a dialect means that dialect's.
+func first(d lb.Dialect, dialects []lb.Dialect) []lb.Dialect {
+	if !slices.Contains(dialects, d) || dialects[0] == d {
+		return dialects
+	}
+	return append([]lb.Dialect{d}, slices.DeleteFunc(slices.Clone(dialects), func(o lb.Dialect) bool { return o == d })...)
 }
 
 func contradiction(annotation, ours string, theirs metallb.Wish) string {

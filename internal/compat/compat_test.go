@@ -105,6 +105,35 @@ func join[T any](list []T) string {
 	return strings.Join(out, ", ")
 }
 
+// Of two pools of one name, the one is meant in whose dialect it is asked for; asked
+// for in both, it is the first that the class may use.
+func TestWhosePoolIsMeant(t *testing.T) {
+	theirsFirst := []lb.Dialect{lb.MetalLB, lb.Native}
+	for _, test := range []struct {
+		annotations map[string]string
+		class, want []lb.Dialect
+	}{
+		{map[string]string{metallb.AnnotationAddressPool: "lan"}, both, theirsFirst},
+		{map[string]string{"metallb.universe.tf/address-pool": "lan"}, both, theirsFirst},
+		{map[string]string{"fairlead.io/pool": "lan"}, theirsFirst, both},
+		{map[string]string{"fairlead.io/pool": "lan", metallb.AnnotationAddressPool: "lan"}, both, both},
+		{map[string]string{"fairlead.io/pool": "lan", metallb.AnnotationAddressPool: "lan"}, theirsFirst, theirsFirst},
+		{map[string]string{metallb.AnnotationAddressPool: " "}, both, both},
+		{map[string]string{"fairlead.io/pool": "lan"}, theirsFirst[:1], theirsFirst[:1]},
+		{map[string]string{metallb.AnnotationAddressPool: "lan"}, both[:1], both[:1]},
+	} {
+		s := parse(t, "{}")
+		s.Annotations = test.annotations
+		class := slices.Clone(test.class)
+		if got := Request(s, nil, class).Dialects; !slices.Equal(got, test.want) {
+			t.Errorf("%v in a class of %v: %v", test.annotations, test.class, got)
+		}
+		if !slices.Equal(class, test.class) {
+			t.Errorf("the class is now of %v", class)
+		}
+	}
+}
+
 // FuzzRequest: whatever the annotations say, what is understood is an answer of
 // its kind, and the same Service is always told the same.
 func FuzzRequest(f *testing.F) {

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/lb"
 )
 
@@ -38,8 +40,11 @@ type Configuration struct {
 
 // Nodes says which cloud's node controllers run.
 type Nodes struct {
-	// Cloud is "none": Node objects are left to others.
-	Cloud string `json:"cloud,omitempty"`
+	// Cloud is whose servers the nodes are. "none": Node objects are left to
+	// others. "cloudscale": they get their providerID, labels and addresses from
+	// cloudscale.ch, and go with their server. The access token is in
+	// $CLOUDSCALE_ACCESS_TOKEN, or in the file $CLOUDSCALE_ACCESS_TOKEN_FILE.
+	Cloud Cloud `json:"cloud,omitempty"`
 }
 
 // Class says how the Services of one spec.loadBalancerClass are served.
@@ -49,14 +54,16 @@ type Class struct {
 
 	// Backend that makes the addresses real. "announce": addresses from pools,
 	// announced by the nodes. "kube-vip": addresses from pools, written onto the
-	// Service for kube-vip to announce.
+	// Service for kube-vip to announce. "cloudscale": load balancers of
+	// cloudscale.ch, as the annotations k8s.cloudscale.ch/… of Services say.
 	Backend Backend `json:"backend,omitempty"`
 
-	// Pools are the dialects whose pools the class may use. "native": the kind
+	// Pools are the dialects whose pools the class may use, if its
+	// backend is "announce". "native": the kind
 	// Pool; "metallb": MetalLB's kinds IPAddressPool and L2Advertisement, as far
 	// as they are installed; "kube-vip": the ConfigMap of kube-vip's cloud
 	// provider, if it is there. The first is also the one in whose words a Service
-	// that has nothing is told why.
+	// that has nothing is told why; where all pools are MetalLB's, it is MetalLB's.
 	Pools []lb.Dialect `json:"pools,omitempty"`
 }
 
@@ -68,10 +75,23 @@ const (
 	Announce Backend = "announce"
 	// KubeVIP takes addresses from pools; kube-vip announces them.
 	KubeVIP Backend = "kube-vip"
+	// Cloudscale makes load balancers at cloudscale.ch, which have addresses.
+	Cloudscale Backend = "cloudscale"
+)
+
+// Cloud has the servers that the nodes are.
+type Cloud string
+
+const (
+	// NoCloud leaves Nodes to others.
+	NoCloud Cloud = "none"
+	// CloudscaleNodes are servers at cloudscale.ch.
+	CloudscaleNodes Cloud = "cloudscale"
 )
 
 var (
-	backends = []Backend{Announce, KubeVIP}
+	backends = []Backend{Announce, KubeVIP, Cloudscale}
+	clouds   = []Cloud{NoCloud, CloudscaleNodes}
 	dialects = []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}
 )
 
@@ -83,6 +103,29 @@ func Default() *Configuration {
 	c := &Configuration{APIVersion: apiVersion, Kind: kind}
 	c.complete()
 	return c
+}
+
+// FromEnv is the configuration without a file. Where the environment has the
+// access token of a cloud, Fairlead is that cloud's controller manager; where it is
+// that of kube-vip's cloud provider, it is that.
+func FromEnv(getenv func(string) string) (*Configuration, error) {
+	c := &Configuration{APIVersion: apiVersion, Kind: kind}
+	if cloudscale.Configured(getenv) {
+		c.Classes = append(c.Classes, Class{Backend: Cloudscale})
+		c.Nodes.Cloud = CloudscaleNodes
+	}
+	provided, err := fromKubeVIP(getenv)
+	if err != nil {
+		return nil, err
+	}
+	if provided != nil {
+		if c.Class(provided.Name) != nil {
+			return nil, fmt.Errorf("the environment has an access token for cloudscale.ch and is that of kube-vip's cloud provider, too ($%s, $%s); Services without a class cannot be for both: say in a file (--config) which class is whose, or set $%s", EnvKubeVIPNamespace, EnvKubeVIPConfigMap, EnvKubeVIPClassMode)
+		}
+		c.Classes = append(c.Classes, *provided)
+	}
+	c.complete()
+	return c, nil
 }
 
 // Load reads the file at path.
@@ -126,14 +169,17 @@ func (c *Configuration) validate() error {
 		if class.Backend != "" && !slices.Contains(backends, class.Backend) {
 			errs = append(errs, fmt.Errorf("classes[%d]: backend %q is not known; there is %s", i, class.Backend, join(backends)))
 		}
+		if class.Backend == Cloudscale && len(class.Pools) > 0 {
+			errs = append(errs, fmt.Errorf("classes[%d]: pools are for backend %q; with %q the cloud has the addresses", i, Announce, class.Backend))
+		}
 		for _, d := range class.Pools {
 			if !slices.Contains(dialects, d) {
 				errs = append(errs, fmt.Errorf("classes[%d]: pools %q are not known; there is %s", i, d, join(dialects)))
 			}
 		}
 	}
-	if c.Nodes.Cloud != "" && c.Nodes.Cloud != "none" {
-		errs = append(errs, fmt.Errorf("nodes.cloud %q is not known; there is %q", c.Nodes.Cloud, "none"))
+	if c.Nodes.Cloud != "" && !slices.Contains(clouds, c.Nodes.Cloud) {
+		errs = append(errs, fmt.Errorf("nodes.cloud %q is not known; there is %s", c.Nodes.Cloud, join(clouds)))
 	}
 	return errors.Join(errs...)
 }
@@ -146,13 +192,32 @@ func (c *Configuration) complete() {
 		if c.Classes[i].Backend == "" {
 			c.Classes[i].Backend = Announce
 		}
-		if len(c.Classes[i].Pools) == 0 && c.Classes[i].Backend == KubeVIP {
-			c.Classes[i].Pools = []lb.Dialect{lb.KubeVIP}
-		}
-		if len(c.Classes[i].Pools) == 0 {
-			c.Classes[i].Pools = slices.Clone(dialects)
+		switch class := &c.Classes[i]; {
+		case len(class.Pools) > 0 || !class.Backend.FromPools():
+		case class.Backend == KubeVIP:
+			class.Pools = []lb.Dialect{lb.KubeVIP}
+		default:
+			class.Pools = slices.Clone(dialects)
 		}
 	}
+	c.Nodes.Cloud = cmp.Or(c.Nodes.Cloud, NoCloud)
+}
+
+// FromPools says whether the backend is for addresses from pools.
+func (b Backend) FromPools() bool { return b == Announce || b == KubeVIP }
+
+// FromPools says whether any class has addresses from pools.
+func (c *Configuration) FromPools() bool { return slices.ContainsFunc(c.Backends(), Backend.FromPools) }
+
+// Backends are those of the classes that are served.
+func (c *Configuration) Backends() []Backend {
+	var out []Backend
+	for _, b := range backends {
+		if slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Backend == b }) {
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // Class returns how Services of the named class are served, or nil if they are

@@ -28,7 +28,10 @@ func TestParse(t *testing.T) {
 			want: []Class{{Name: "metallb", Backend: Announce, Pools: []lb.Dialect{lb.MetalLB, lb.Native}}}},
 		{name: "not a configuration", file: "kind: ConfigMap\n", wantErr: []string{`must be "fairlead.io/v1alpha1" and "Configuration"`}},
 		{name: "everything wrong is told", file: head + "classes: [{name: a, backend: cloud}, {name: a, pools: [mine]}]\nnodes: {cloud: moon}\n",
-			wantErr: []string{`backend "cloud" is not known`, `class "a" is listed twice`, `pools "mine" are not known`, `nodes.cloud "moon" is not known`}},
+			wantErr: []string{`backend "cloud" is not known`, `class "a" is listed twice`, `pools "mine" are not known`, `nodes.cloud "moon" is not known; there is "none", "cloudscale"`}},
+		{name: "cloudscale", file: head + "classes: [{name: \"\", backend: cloudscale}, {name: lan}]\nnodes: {cloud: cloudscale}\n",
+			want: []Class{{Name: "", Backend: Cloudscale}, {Name: "lan", Backend: Announce, Pools: []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}}}},
+		{name: "pools of a cloud", file: head + "classes: [{name: \"\", backend: cloudscale, pools: [native]}]\n", wantErr: []string{`with "cloudscale" the cloud has the addresses`}},
 		{name: "a misspelt field", file: head + "clases: []\n", wantErr: []string{`unknown field "clases"`}},
 		{name: "not YAML", file: "\t{", wantErr: []string{"yaml"}},
 	}
@@ -50,6 +53,51 @@ func TestParse(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestNodesCloud(t *testing.T) {
+	const head = "apiVersion: fairlead.io/v1alpha1\nkind: Configuration\n"
+	for file, want := range map[string]Cloud{"": NoCloud, "nodes: {}": NoCloud, "nodes: {cloud: none}": NoCloud, "nodes: {cloud: cloudscale}": CloudscaleNodes} {
+		if c, err := Parse([]byte(head + file)); err != nil || c.Nodes.Cloud != want {
+			t.Errorf("%q: %v, %v, want %s", file, c, err, want)
+		}
+	}
+}
+
+// An access token of a cloud is enough to be that cloud's controller manager.
+func TestFromEnv(t *testing.T) {
+	for _, test := range []struct {
+		variable string
+		want     *Configuration
+	}{
+		{"HOME", Default()},
+		{"CLOUDSCALE_API_URL", Default()},
+		{"CLOUDSCALE_ACCESS_TOKEN", &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{{Name: "", Backend: Cloudscale}}, Nodes: Nodes{Cloud: CloudscaleNodes}}},
+		{"CLOUDSCALE_ACCESS_TOKEN_FILE", &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{{Name: "", Backend: Cloudscale}}, Nodes: Nodes{Cloud: CloudscaleNodes}}},
+	} {
+		got, err := FromEnv(func(name string) string {
+			if name == test.variable {
+				return "x"
+			}
+			return ""
+		})
+		if err != nil {
+			t.Errorf("%s: %v", test.variable, err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", test.variable, diff)
+		}
+	}
+}
+
+func TestBackends(t *testing.T) {
+	c := &Configuration{Classes: []Class{{Name: "b", Backend: Cloudscale}, {Name: "a", Backend: Announce}, {Name: "c", Backend: Cloudscale}}}
+	if diff := cmp.Diff([]Backend{Announce, Cloudscale}, c.Backends()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]Backend{Announce}, Default().Backends()); diff != "" {
+		t.Error(diff)
 	}
 }
 

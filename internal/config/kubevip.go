@@ -34,15 +34,14 @@ func KubeVIPMapFrom(env func(string) string) KubeVIPMap {
 	return m
 }
 
-// FromKubeVIP returns the configuration that the environment of kube-vip's cloud
-// provider stands for, or nil if nothing in it is set: Services without a class,
-// or in class mode those of the one class, with addresses for kube-vip to
-// announce.
-func FromKubeVIP(env func(string) string) (*Configuration, error) {
+// fromKubeVIP returns the class that the environment of kube-vip's cloud provider
+// stands for, or nil if nothing in it is set: Services without a class, or in class
+// mode those of the one class, with addresses for kube-vip to announce.
+func fromKubeVIP(env func(string) string) (*Class, error) {
 	if env(EnvKubeVIPNamespace) == "" && env(EnvKubeVIPConfigMap) == "" && env(EnvKubeVIPClassMode) == "" {
 		return nil, nil
 	}
-	class := Class{Backend: KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}
+	class := &Class{Backend: KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}
 	if mode := env(EnvKubeVIPClassMode); mode != "" {
 		on, err := strconv.ParseBool(mode)
 		if err != nil {
@@ -54,5 +53,5 @@ func FromKubeVIP(env func(string) string) (*Configuration, error) {
 			}
 		}
 	}
-	return &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{class}}, nil
+	return class, nil
 }

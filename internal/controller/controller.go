@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -45,6 +47,15 @@ type Options struct {
 	// Pod of the controller, if it is in MetalLB's namespace: what the controller
 	// writes there about itself goes with it.
 	Pod *metav1.OwnerReference
+	// LeaderLease is the Lease's name; empty means our own.
+	LeaderLease string
+
+	// Cloud, if not nil, has the load balancers of classes with its backend.
+	Cloud *Cloud
+	// Parts run beside the controller, in the leader alone if they say so.
+	Parts []manager.Runnable
+	// Metrics are served beside the controller's.
+	Metrics []prometheus.Gatherer
 }
 
 // LeaderLease is the name of the Lease by which replicas elect their leader.
@@ -89,46 +100,75 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	waited := prometheus.NewHistogram(timeToAddressOpts)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{l}, waited)
-
 	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, kubevip: m, ledger: l, log: o.Log, waited: waited}
+	var cloud *cloudServices
+	if o.Cloud != nil {
+		cloud = &cloudServices{Cloud: *o.Cloud, cache: mgr.GetCache(), client: writer, config: o.Config, log: o.Log}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{l, cloud}, waited)
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
 	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
 	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, foreign: f, kubevip: m, ledger: l, log: o.Log}
 	if m != nil {
 		m.events = svc.events
+		m.changed = func() { wakes.wake(servicesOfKubeVIP(ctx, mgr.GetCache(), o.Config)) }
+	}
+	if hearsAgents(o.Config) {
 		svc.agents = &agents{cache: mgr.GetCache(), wake: wakes.wake, active: m.spoken}
 		imports.agents = svc.agents
-		m.changed = func() { wakes.wake(servicesOfKubeVIP(ctx, mgr.GetCache(), o.Config)) }
 	}
 	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, log: o.Log}
 	if f != nil {
 		status.metallb = newMetalLBStatus(f, status)
 		registry.MustRegister(f.updates, f.failures, metallbCollector{ledger: l, stale: status.metallb.stale.Load,
-			loaded: func() bool { return synced(ctx, mgr.GetCache(), f, m) }})
+			loaded: func() bool { return synced(ctx, mgr.GetCache(), o.Config, f) }})
 	}
 
-	for _, step := range []func() error{
-		func() error { return fillCaches(ctx, mgr.GetCache(), f, m, o.Log) },
-		func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
-		func() error { return watchPools(mgr, l, f, m) },
-		func() error { return watchNodes(mgr, l) },
-		func() error { return watchAgents(mgr, svc.agents) },
+	steps := []func() error{
+		func() error { return fillCaches(ctx, mgr.GetCache(), o.Config, f, o.Log) },
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
-		func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) },
-		func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
-		func() error { return serveHealth(mgr, o, f, m) },
+		func() error { return serveHealth(mgr, o, f) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
-	} {
+	}
+	if o.Config.FromPools() {
+		steps = append(steps,
+			func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
+			func() error { return watchPools(mgr, o.Config, l, f, m) },
+			func() error { return watchNodes(mgr, l) },
+			func() error { return watchAgents(mgr, svc.agents) },
+			func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
+		)
+	}
+	if slices.Contains(o.Config.Backends(), config.Announce) {
+		steps = append(steps, func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) })
+	}
+	if cloud != nil {
+		cloud.events = svc.events
+		steps = append(steps, func() error { return watchCloud(mgr, cloud) })
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
-			if ctx.Err() != nil {
-				return nil // told to end before it had begun
-			}
+			return unlessEnded(ctx, err)
+		}
+	}
+	for _, part := range o.Parts {
+		if err := mgr.Add(part); err != nil {
 			return err
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// unlessEnded returns err unless ctx has ended: who is told to end before having
+// begun has not failed.
+func unlessEnded(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
 }
 
 func newManager(o Options, f *foreign, m *kubevipMap) (manager.Manager, error) {
@@ -140,11 +180,11 @@ func newManager(o Options, f *foreign, m *kubevipMap) (manager.Manager, error) {
 	mgr, err := manager.New(o.REST, manager.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
-		Cache:                         cacheOptions(m),
-		NewCache:                      newCache(o.Log, f, m),
+		Cache:                         cacheOptions(o.Config, m),
+		NewCache:                      newCache(o.Log, o.Config, f),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
-		LeaderElectionID:              LeaderLease,
+		LeaderElectionID:              cmp.Or(o.LeaderLease, LeaderLease),
 		LeaderElectionNamespace:       o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &duration,

@@ -34,6 +34,9 @@ const (
 	eventsKept = 20_000
 )
 
+// cloudVoice is how cloud controller managers tell of load balancers.
+const cloudVoice lb.Dialect = "cloud"
+
 // events writes events one at a time, behind the addresses: while busy says
 // that reconciles are waiting, events wait, too. (client-go's recorder writes
 // at once, drops in bursts, and folds similar events of different Services.)
@@ -144,7 +147,10 @@ func (w waitingEvent) event() *corev1.Event {
 			reason = theirs
 		}
 	}
-	if w.voice == lb.KubeVIP && lb.Reasons[w.reason.Code].On == "Service" {
+	switch theirs := lb.Reasons[w.reason.Code].Cloud; {
+	case w.voice == cloudVoice && theirs != "":
+		reason = theirs
+	case w.voice == lb.KubeVIP && lb.Reasons[w.reason.Code].On == "Service":
 		reason = kubevipWord(w.reason)
 	}
 	return &corev1.Event{

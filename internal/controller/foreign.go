@@ -158,6 +158,7 @@ func (f *foreign) add(kind schema.GroupVersionKind, informer cache.Informer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watched[kind] = informer
+	f.ledger.touch() // there may be something to say, though no object has come
 	if f.queue != nil {
 		if err := f.follow(kind, informer); err != nil {
 			f.log.Error("kind not watched", "kind", kind.Kind, "error", err)

@@ -87,7 +87,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		// reconciles of pools and nodes have told it meanwhile.
 		var pools []lb.Pool
 		var nodes map[netip.Addr]string
-		if pools, err = readPools(ctx, i.cache, i.foreign, i.kubevip); err != nil {
+		if pools, err = readPools(ctx, i.cache, i.config, i.foreign, i.kubevip); err != nil {
 			return nil
 		}
 		if nodes, err = readNodes(ctx, i.cache); err != nil {

@@ -38,7 +38,7 @@ func TestImportKeepsPoolsThatArriveMeanwhile(t *testing.T) {
 		if err := objects.Create(t.Context(), pool); err != nil {
 			return true, nil, err
 		}
-		_, err := (&pools{cache: objects, ledger: l}).Reconcile(t.Context(), reconcile.Request{})
+		_, err := (&pools{cache: objects, config: config.Default(), ledger: l}).Reconcile(t.Context(), reconcile.Request{})
 		return err != nil, nil, err
 	})
 	i := &importer{cache: readCache{Cache: nil, reader: objects}, client: api, config: config.Default(), ledger: l, log: slog.New(slog.DiscardHandler)}

@@ -16,6 +16,7 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
 )
 
@@ -30,6 +31,14 @@ type agents struct {
 	mu     sync.Mutex
 	leases map[v1alpha1.LeaseOf]string
 	hosts  map[string]string // Service to the node that announces its first address
+}
+
+// hearsAgents says whether any class needs what agents report: DHCP servers give
+// their addresses to nodes, and kube-vip's words name the node that announces.
+func hearsAgents(cfg *config.Configuration) bool {
+	return slices.ContainsFunc(cfg.Classes, func(c config.Class) bool {
+		return c.Backend == config.Announce && slices.Contains(c.Pools, lb.KubeVIP)
+	})
 }
 
 func (a *agents) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -134,7 +143,7 @@ func (a *agents) host(s *corev1.Service) string {
 
 // hostOf returns the node to name on s, whose addresses v are of kube-vip's pools.
 func (c *services) hostOf(s *corev1.Service, r *lb.Request, v lb.Verdict) string {
-	if len(v.Addresses) == 0 || voice(r, v) != lb.KubeVIP {
+	if len(v.Addresses) == 0 || c.voice(r, v) != lb.KubeVIP {
 		return ""
 	}
 	return c.agents.host(s)

@@ -98,6 +98,13 @@ func (l *ledger) usage() []ipam.PoolUsage {
 	return l.alloc.Usage()
 }
 
+// only says whether there are pools, and all are of the dialect.
+func (l *ledger) only(d lb.Dialect) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.alloc.Only(d)
+}
+
 func (l *ledger) countByReason() map[lb.Code]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

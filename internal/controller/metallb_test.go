@@ -35,7 +35,7 @@ func TestAnnotationsOfPools(t *testing.T) {
 		"new, of ours":            {pools: []lb.PoolKey{edge}, want: map[string]any{ours: "edge"}},
 		"from MetalLB":            {has: map[string]string{theirs: "lan"}, pools: []lb.PoolKey{lan}, want: map[string]any{ours: "metallb/lan"}},
 		"from MetalLB, no longer": {has: map[string]string{theirs: "lan"}, pools: []lb.PoolKey{edge}, want: map[string]any{ours: "edge", theirs: nil}},
-		"out of pool":             {has: map[string]string{ours: "metallb/lan", theirs: "lan"}, want: map[string]any{ours: nil, theirs: nil}},
+		"no address any more":     {has: map[string]string{ours: "metallb/lan", theirs: "lan"}, want: map[string]any{ours: nil, theirs: nil}},
 		"empty by hand":           {has: map[string]string{theirs: ""}, want: map[string]any{theirs: nil}},
 		"as it should be":         {has: map[string]string{ours: "metallb/lan", theirs: "lan", "other": "x"}, pools: []lb.PoolKey{lan}},
 		"never ours":              {has: map[string]string{"other": "x"}},
@@ -93,17 +93,41 @@ func TestEventsInMetalLBsWords(t *testing.T) {
 			reason: "IPAllocated", source: "metallb-controller", message: `Assigned IP ["192.0.2.7" "fd00::7"]. It has.`},
 		"from a pool of ours": {voice: lb.MetalLB, v: lb.Verdict{Addresses: addresses, Pools: edge, Reason: lb.Reason{Code: lb.Ready, Text: "It has."}},
 			reason: "Ready", source: "fairlead", message: "It has."},
-		"nothing, asked of MetalLB": {voice: lb.MetalLB, v: lb.Verdict{Reason: lb.Reason{Code: lb.PoolExhausted, Text: "Full."}},
-			reason: "AllocationFailed", source: "metallb-controller", message: "Full."},
+		"nothing, asked of MetalLB": {voice: lb.MetalLB, v: lb.Verdict{Reason: lb.Reason{Code: lb.PoolExhausted, Text: "No available IPs: full."}},
+			reason: "AllocationFailed", source: "metallb-controller", message: `Failed to allocate IP for "shop/web": no available IPs: full.`},
 		"nothing, asked of us": {voice: lb.Native, v: lb.Verdict{Reason: lb.Reason{Code: lb.PoolExhausted, Text: "Full."}},
 			reason: "PoolExhausted", source: "fairlead", message: "Full."},
 		"what MetalLB has no word for": {voice: lb.MetalLB, v: lb.Verdict{Addresses: addresses, Reason: lb.Reason{Code: lb.OutOfPool, Text: "Out."}},
 			reason: "OutOfPool", source: "metallb-controller", message: "Out."},
 	} {
-		r := &lb.Request{Voice: test.voice}
-		e := waitingEvent{voice: voice(r, test.v), reason: inVoice(voice(r, test.v), test.v)}.event()
+		r := &lb.Request{Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Voice: test.voice}
+		voice := new(services).voice(r, test.v)
+		e := waitingEvent{voice: voice, reason: inVoice(voice, r, test.v)}.event()
 		if e.Reason != test.reason || e.Source.Component != test.source || e.Message != test.message {
 			t.Errorf("%s: %s from %s: %s", name, e.Reason, e.Source.Component, e.Message)
+		}
+	}
+}
+
+// Where all pools are MetalLB's, a Service that has nothing is told so in its
+// words, whichever dialect its class has first.
+func TestVoiceFollowsThePools(t *testing.T) {
+	lan := lb.Pool{Key: lb.PoolKey{Dialect: lb.MetalLB, Name: "lan"}}
+	edge := lb.Pool{Key: lb.PoolKey{Dialect: lb.Native, Name: "edge"}}
+	for _, test := range []struct {
+		pools []lb.Pool
+		uses  []lb.Dialect
+		want  lb.Dialect
+	}{
+		{pools: nil, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.Native},
+		{pools: []lb.Pool{lan}, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.MetalLB},
+		{pools: []lb.Pool{lan}, uses: []lb.Dialect{lb.Native}, want: lb.Native},
+		{pools: []lb.Pool{lan, edge}, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.Native},
+	} {
+		c := &services{ledger: newLedger(func([]types.NamespacedName) {})}
+		c.ledger.setPools(test.pools)
+		if got := c.voice(&lb.Request{Dialects: test.uses, Voice: test.uses[0]}, lb.Verdict{}); got != test.want {
+			t.Errorf("%v, pools %v: %s", test.uses, test.pools, got)
 		}
 	}
 }

@@ -28,7 +28,10 @@ var timeToAddressOpts = prometheus.HistogramOpts{
 
 // collector reads the metrics of pools and Services from the ledger when asked,
 // so that they are never behind it.
-type collector struct{ ledger *ledger }
+type collector struct {
+	ledger *ledger
+	cloud  *cloudServices // nil without one
+}
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{poolTotal, poolUsed, poolUp, servicesByReason} {
@@ -55,6 +58,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(poolUp, ready, pool, dialect, string(u.Reason.Code))
 	}
 	count := c.ledger.countByReason()
+	if c.cloud != nil {
+		for code, n := range c.cloud.countByReason() {
+			count[code] += n
+		}
+	}
 	for code, about := range lb.Reasons { // all of them, so that a dashboard sees a 0
 		if about.On == "Service" {
 			gauge(servicesByReason, float64(count[code]), string(code))

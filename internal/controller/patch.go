@@ -2,6 +2,7 @@ package controller
 
 import (
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,11 +33,13 @@ func statusPatch(s *corev1.Service, v lb.Verdict, host string, now time.Time) []
 	if !publishes(s, v) {
 		status["loadBalancer"] = map[string]any{"ingress": ingress(v)}
 	}
-	notes := annotations(s, v)
+	notes := map[string]any{}
+	// What is out of pool goes on naming the pool that it is from: that says how it
+	// is announced.
+	if outOfPool := len(v.Addresses) > 0 && len(v.Pools) == 0; !outOfPool {
+		maps.Copy(notes, annotations(s, v))
+	}
 	if host != "" && s.Annotations[kubevip.AnnotationHost] != host {
-		if notes == nil {
-			notes = map[string]any{}
-		}
 		notes[kubevip.AnnotationHost] = host
 	}
 	if len(notes) > 0 {

@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/serve"
 )
 
 // serveHealth answers /readyz once the process knows the cluster; a replica that
 // does not lead is ready, too.
-func serveHealth(mgr manager.Manager, o Options, f *foreign, m *kubevipMap) error {
-	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), f, m) }, o.Log)
+func serveHealth(mgr manager.Manager, o Options, f *foreign) error {
+	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), o.Config, f) }, o.Log)
 	if err != nil {
 		return err
 	}
@@ -24,8 +25,8 @@ func serveHealth(mgr manager.Manager, o Options, f *foreign, m *kubevipMap) erro
 }
 
 // synced says whether all kinds have been listed.
-func synced(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMap) bool {
-	for _, kind := range watched(m) {
+func synced(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign) bool {
+	for _, kind := range watched(cfg) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
 			return false
@@ -34,12 +35,14 @@ func synced(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMap) bool 
 	return !slices.ContainsFunc(f.informers(), func(i cache.Informer) bool { return !i.HasSynced() })
 }
 
-// serveMetrics answers /metrics with our metrics and controller-runtime's.
+// serveMetrics answers /metrics with our metrics, controller-runtime's and those
+// of other parts.
 func serveMetrics(mgr manager.Manager, o Options, client kubernetes.Interface, ours prometheus.Gatherer) error {
 	if o.MetricsAddress == "" {
 		return nil
 	}
-	s, err := serve.Metrics(o.MetricsAddress, client, prometheus.Gatherers{ours, crmetrics.Registry}, o.Log)
+	all := append(prometheus.Gatherers{ours, crmetrics.Registry}, o.Metrics...)
+	s, err := serve.Metrics(o.MetricsAddress, client, all, o.Log)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,8 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return c.publish(ctx, &s, m, &r, c.ledger.settle(r, published))
 }
 
-// servedBy returns the class that serves s, or nil if s is not ours.
+// servedBy returns the class that gives s addresses from pools, or nil if s is not
+// ours.
 func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
@@ -106,7 +107,10 @@ func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 		name = *s.Spec.LoadBalancerClass
 	}
 	class := cfg.Class(name)
-	if class != nil && class.Backend == config.Announce && slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(s) {
+	switch {
+	case class == nil || !class.Backend.FromPools():
+		return nil
+	case class.Backend == config.Announce && slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(s):
 		return nil
 	}
 	return class
@@ -188,7 +192,7 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 	had, known := c.ledger.forget(key)
 	c.memos.forget(key)
 	if len(had.Addresses) > 0 && s.DeletionTimestamp == nil {
-		c.events.add(serviceReference(s), voice(&lb.Request{}, had), lb.AddressReleased.With(lb.ListAddrs(had.Addresses), noLongerOurs(s)))
+		c.events.add(serviceReference(s), c.voice(&lb.Request{}, had), lb.AddressReleased.With(lb.ListAddrs(had.Addresses), noLongerOurs(s)))
 	}
 	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil && !(c.provides() && backend.Marked(s)) {
 		return reconcile.Result{}, nil
@@ -237,7 +241,7 @@ func (c *services) tellContest(ctx context.Context, contest ipam.Contest) {
 	} {
 		var s corev1.Service
 		if err := c.cache.Get(ctx, service, &s); err == nil { // else it is gone
-			c.events.add(serviceReference(&s), lb.Native, reason)
+			c.events.add(serviceReference(&s), c.voiceOf(&s), reason)
 		}
 	}
 	c.log.Warn("address had two holders", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,7 +20,8 @@ func (c *services) tell(s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict)
 		return
 	}
 	m.told = v.Reason
-	c.events.add(serviceReference(s), voice(r, v), inVoice(voice(r, v), v))
+	voice := c.voice(r, v)
+	c.events.add(serviceReference(s), voice, inVoice(voice, r, v))
 	if m.warned || !slices.Contains(r.Dialects, lb.MetalLB) {
 		return
 	}
@@ -29,26 +31,48 @@ func (c *services) tell(s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict)
 	}
 }
 
-// voice is the dialect in whose words the Service of r is told v.
-func voice(r *lb.Request, v lb.Verdict) lb.Dialect {
-	if len(v.Pools) > 0 {
+// voice is the dialect in whose words the Service of r is told v. Where there are
+// pools of MetalLB's kind and no others, that is MetalLB's.
+func (c *services) voice(r *lb.Request, v lb.Verdict) lb.Dialect {
+	switch {
+	case len(v.Pools) > 0:
 		return v.Pools[0].Dialect
+	case slices.Contains(r.Dialects, lb.MetalLB) && c.ledger.only(lb.MetalLB):
+		return lb.MetalLB
 	}
 	return r.Voice
 }
 
-// inVoice is the reason of v as its event tells it: whoever waits for MetalLB's
-// events finds the addresses in its own words first.
-func inVoice(voice lb.Dialect, v lb.Verdict) lb.Reason {
-	r := v.Reason
-	if voice == lb.MetalLB && lb.Reasons[r.Code].MetalLB == lb.Reasons[lb.Ready].MetalLB {
+// voiceOf is about the same for a Service as it is, of which no verdict is at hand.
+// It does not ask the ledger, which calls it.
+func (c *services) voiceOf(s *corev1.Service) lb.Dialect {
+	if _, theirs := s.Annotations[metallb.AnnotationAllocatedFrom]; theirs {
+		return lb.MetalLB
+	}
+	if class := servedBy(c.config, s); class != nil && len(class.Pools) > 0 {
+		return class.Pools[0]
+	}
+	return lb.Native
+}
+
+// inVoice is the reason of v, the answer to r, as its event tells it: whoever
+// looks for MetalLB's events finds its own words first.
+func inVoice(voice lb.Dialect, r *lb.Request, v lb.Verdict) lb.Reason {
+	out := v.Reason
+	if voice != lb.MetalLB {
+		return out
+	}
+	switch theirs := lb.Reasons[out.Code].MetalLB; theirs {
+	case lb.Reasons[lb.Ready].MetalLB:
 		texts := make([]string, len(v.Addresses))
 		for i, a := range v.Addresses {
 			texts[i] = a.String()
 		}
-		r.Text = fmt.Sprintf("Assigned IP %q. %s", texts, r.Text)
+		out.Text = fmt.Sprintf("Assigned IP %q. %s", texts, out.Text)
+	case lb.Reasons[lb.PoolExhausted].MetalLB:
+		out.Text = fmt.Sprintf("Failed to allocate IP for %q: %s%s", r.Service, strings.ToLower(out.Text[:1]), out.Text[1:])
 	}
-	return r
+	return out
 }
 
 // tellReleased tells of addresses that v has no longer because the Service asks
@@ -64,7 +88,7 @@ func (c *services) tellReleased(s *corev1.Service, m *memo, r *lb.Request, v lb.
 	}
 	back := slices.DeleteFunc(slices.Clone(m.published), func(a netip.Addr) bool { return slices.Contains(v.Addresses, a) })
 	if len(back) > 0 {
-		c.events.add(serviceReference(s), voice(r, v), lb.AddressReleased.With(lb.ListAddrs(back), before.change(m.asked)))
+		c.events.add(serviceReference(s), c.voice(r, v), lb.AddressReleased.With(lb.ListAddrs(back), before.change(m.asked)))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -33,6 +34,7 @@ import (
 	"fairlead.io/internal/backend/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/lb"
 	"fairlead.io/internal/patient"
 )
 
@@ -55,25 +57,50 @@ func newScheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// watched are the kinds the controller reads, besides foreign ones.
-func watched(m *kubevipMap) []client.Object {
-	kinds := []client.Object{&corev1.Service{}, &corev1.Namespace{}, &corev1.Node{}, &v1alpha1.Pool{}}
-	if m != nil {
-		kinds = append(kinds, &corev1.ConfigMap{}, &v1alpha1.Agent{})
+// watched are the kinds the controller reads, besides foreign ones: those that
+// the classes need. So a cluster that only has a cloud needs none of our kinds, and
+// gives no right to read others.
+func watched(cfg *config.Configuration) []client.Object {
+	kinds := []client.Object{&corev1.Service{}, &corev1.Node{}}
+	if cfg.FromPools() {
+		kinds = append(kinds, &corev1.Namespace{})
+	}
+	if cfg.Uses(lb.Native) {
+		kinds = append(kinds, &v1alpha1.Pool{})
+	}
+	if cfg.Uses(lb.KubeVIP) {
+		kinds = append(kinds, &corev1.ConfigMap{})
+	}
+	if hearsAgents(cfg) {
+		kinds = append(kinds, &v1alpha1.Agent{})
 	}
 	return kinds
 }
 
 // cacheOptions keep of each object only what is read. Objects from the cache are
 // not copied: nobody may change them. Of ConfigMaps it is the one.
-func cacheOptions(m *kubevipMap) cache.Options {
-	o := cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true)}
+func cacheOptions(cfg *config.Configuration, m *kubevipMap) cache.Options {
+	o := cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true), ByObject: map[client.Object]cache.ByObject{}}
+	if slices.Contains(cfg.Backends(), config.Cloudscale) {
+		o.ByObject[&corev1.Node{}] = cache.ByObject{Transform: slimServer}
+	}
 	if m != nil {
-		o.ByObject = map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
+		o.ByObject[&corev1.ConfigMap{}] = cache.ByObject{
 			Field: fields.Set{"metadata.namespace": m.key.Namespace, "metadata.name": m.key.Name}.AsSelector(),
-		}}
+		}
 	}
 	return o
+}
+
+// slimServer keeps of a Node also what it is in a cloud, and whether it takes
+// the traffic of load balancers.
+func slimServer(in any) (any, error) {
+	if n, ok := in.(*corev1.Node); ok {
+		n.ManagedFields, n.Annotations = nil, nil
+		n.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID, Taints: n.Spec.Taints}
+		n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses}
+	}
+	return in, nil
 }
 
 // slim drops what nobody reads: of Nodes, of Services and ConfigurationStates that
@@ -90,7 +117,7 @@ func slim(in any) (any, error) {
 			o.Labels, o.Status = nil, metallbapi.ConfigurationStateStatus{}
 		}
 	case *corev1.Service:
-		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) {
+		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) && !slices.Contains(o.Finalizers, Finalizer) {
 			o.Annotations, o.Labels, o.Spec, o.Status = nil, nil, corev1.ServiceSpec{Type: o.Spec.Type}, corev1.ServiceStatus{}
 		}
 	case *corev1.Node:
@@ -103,9 +130,9 @@ func slim(in any) (any, error) {
 // fillCaches starts all informers with the process, also in a replica that does
 // not lead: taking over needs no listing then. It waits for an API server that is
 // away.
-func fillCaches(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMap, log *slog.Logger) error {
+func fillCaches(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign, log *slog.Logger) error {
 	for {
-		err := startInformers(ctx, c, f, m)
+		err := startInformers(ctx, c, cfg, f)
 		if err == nil || meta.IsNoMatchError(err) {
 			return err
 		}
@@ -118,8 +145,8 @@ func fillCaches(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMap, l
 	}
 }
 
-func startInformers(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMap) error {
-	for _, kind := range watched(m) {
+func startInformers(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign) error {
+	for _, kind := range watched(cfg) {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
 				return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
@@ -133,14 +160,14 @@ func startInformers(ctx context.Context, c cache.Cache, f *foreign, m *kubevipMa
 // promptCache tells at once when it is filled; the one in it looks every 100 ms.
 type promptCache struct {
 	cache.Cache
+	config  *config.Configuration
 	foreign *foreign
-	kubevip *kubevipMap
 }
 
-func newCache(log *slog.Logger, f *foreign, m *kubevipMap) cache.NewCacheFunc {
+func newCache(log *slog.Logger, cfg *config.Configuration, f *foreign) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
 		inner, err := patient.NewCache(log)(c, o)
-		return promptCache{inner, f, m}, err
+		return promptCache{inner, cfg, f}, err
 	}
 }
 
@@ -148,7 +175,7 @@ func newCache(log *slog.Logger, f *foreign, m *kubevipMap) cache.NewCacheFunc {
 // those of foreign, too, as far as they are there.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	var filled []toolscache.DoneChecker
-	for _, kind := range watched(c.kubevip) {
+	for _, kind := range watched(c.config) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return false
@@ -179,8 +206,8 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 	return nil
 }
 
-func watchPools(mgr manager.Manager, l *ledger, f *foreign, m *kubevipMap) error {
-	c, err := newController(mgr, "pool", f.count(&pools{cache: mgr.GetCache(), ledger: l, foreign: f, kubevip: m}), 1)
+func watchPools(mgr manager.Manager, cfg *config.Configuration, l *ledger, f *foreign, m *kubevipMap) error {
+	c, err := newController(mgr, "pool", f.count(&pools{cache: mgr.GetCache(), config: cfg, ledger: l, foreign: f, kubevip: m}), 1)
 	if err != nil {
 		return err
 	}
@@ -196,6 +223,9 @@ func watchPools(mgr manager.Manager, l *ledger, f *foreign, m *kubevipMap) error
 		if err := c.Watch(changes(mgr.GetCache(), &corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(together), predicate.ResourceVersionChangedPredicate{})); err != nil {
 			return err
 		}
+	}
+	if !cfg.Uses(lb.Native) {
+		return nil
 	}
 	return c.Watch(changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
 }

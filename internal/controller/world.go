@@ -14,19 +14,21 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
 )
 
 // pools tells the ledger about all pools whenever one of them changes.
 type pools struct {
 	cache   client.Reader
+	config  *config.Configuration
 	ledger  *ledger
 	foreign *foreign    // nil if no class uses pools of MetalLB's kinds
 	kubevip *kubevipMap // nil if no class uses pools of kube-vip's ConfigMap
 }
 
 func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	all, err := readPools(ctx, c.cache, c.foreign, c.kubevip)
+	all, err := readPools(ctx, c.cache, c.config, c.foreign, c.kubevip)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -34,10 +36,12 @@ func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-func readPools(ctx context.Context, cache client.Reader, f *foreign, m *kubevipMap) ([]lb.Pool, error) {
+func readPools(ctx context.Context, cache client.Reader, cfg *config.Configuration, f *foreign, m *kubevipMap) ([]lb.Pool, error) {
 	var list v1alpha1.PoolList
-	if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list pools: %w", err)
+	if cfg.Uses(lb.Native) {
+		if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list pools: %w", err)
+		}
 	}
 	out := make([]lb.Pool, 0, len(list.Items))
 	for i := range list.Items {

@@ -131,28 +131,36 @@ func BenchmarkSettleShared(b *testing.B) {
 // key: with one port, so that none can join another; with a port each, so that
 // all do. What is measured is one Service.
 func BenchmarkOneKey(b *testing.B) {
-	for _, ports := range []string{"same", "other"} {
-		for _, n := range []int{1_000, 10_000} {
-			b.Run(fmt.Sprintf("ports=%s/services=%d", ports, n), func(b *testing.B) {
-				requests := make([]lb.Request, n)
-				for i := range requests {
-					requests[i] = benchRequest(i, []lb.Family{lb.IPv4})
-					requests[i].ShareKey = "k"
-					if ports == "other" {
-						requests[i].Ports = []lb.Port{{Protocol: "TCP", Number: uint16(i)}}
-					}
-				}
-				b.ReportAllocs()
-				var a *Allocator
-				for i := 0; b.Loop(); i++ {
-					if i%n == 0 {
-						a = New()
-						a.SetPools([]lb.Pool{benchPool("10.0.0.0/8")})
-					}
-					a.Settle(requests[i%n], nil)
-				}
-			})
+	for _, classic := range []bool{false, true} {
+		for _, ports := range []string{"same", "other"} {
+			for _, n := range []int{1_000, 10_000} {
+				b.Run(fmt.Sprintf("classic=%v/ports=%s/services=%d", classic, ports, n), func(b *testing.B) {
+					benchOneKey(b, classic, ports == "same", n)
+				})
+			}
 		}
+	}
+}
+
+func benchOneKey(b *testing.B, classic, samePort bool, n int) {
+	requests := make([]lb.Request, n)
+	for i := range requests {
+		requests[i] = benchRequest(i, []lb.Family{lb.IPv4})
+		requests[i].ShareKey = "k"
+		if !samePort {
+			requests[i].Ports = []lb.Port{{Protocol: "TCP", Number: uint16(i)}}
+		}
+	}
+	pool := benchPool("10.0.0.0/8")
+	pool.Classic = classic
+	b.ReportAllocs()
+	var a *Allocator
+	for i := 0; b.Loop(); i++ {
+		if i%n == 0 {
+			a = New()
+			a.SetPools([]lb.Pool{pool})
+		}
+		a.Settle(requests[i%n], nil)
 	}
 }
 

@@ -35,11 +35,12 @@ func (a *Allocator) sources(s *service, pools []*pool) [][]*pool {
 	if reserved && (len(pools) == 0 || pools[0].Classic) {
 		split = append(split, nil)
 	}
-	for n := 0; len(pools) > 0; pools = pools[n:] {
-		for n = 1; n < len(pools) && !pools[n-1].Classic && !pools[n].Classic; {
+	for len(pools) > 0 {
+		n := 1
+		for n < len(pools) && !pools[n-1].Classic && !pools[n].Classic {
 			n++
 		}
-		split = append(split, pools[:n])
+		split, pools = append(split, pools[:n]), pools[n:]
 	}
 	a.split = split
 	return split

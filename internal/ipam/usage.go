@@ -45,6 +45,11 @@ func (a *Allocator) Usage() []PoolUsage {
 	return all
 }
 
+// Only says whether there are pools, and all are of the dialect.
+func (a *Allocator) Only(d lb.Dialect) bool {
+	return len(a.pools) > 0 && !slices.ContainsFunc(a.pools, func(p *pool) bool { return p.Key.Dialect != d })
+}
+
 // exact is total, not saturated; only for IPv6, of which no pool skips any.
 func (p *pool) exact(f lb.Family) *big.Int {
 	n := new(big.Int)

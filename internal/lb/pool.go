@@ -55,7 +55,8 @@ type Pool struct {
 	// Classic pools have the habits of MetalLB's: both addresses of a Service are
 	// from the one pool, IPv4 is published first, and a Service that may share
 	// takes the lowest address that is free or that it can share. (From others it
-	// takes one that it can share if there is any.)
+	// takes one that it can share if there is any.) They reserve no address, and
+	// never overlap with other pools.
 	Classic bool
 
 	// Pinned pools, which somebody has set aside for certain Services, are tried

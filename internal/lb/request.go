@@ -17,7 +17,8 @@ type Request struct {
 	Labels          labels.Set
 	NamespaceLabels labels.Set
 
-	// Dialects whose pools the Service's class may use.
+	// Dialects whose pools the Service's class may use, the one first whose pool it
+	// means if two have one of that name.
 	Dialects []Dialect
 
 	// Families the Service has, the primary one first; never empty.

@@ -54,7 +54,7 @@ func addresses(from, to int) (all []netip.Addr) {
 
 // Both halves declare the other one dead; memberlist alone would leave it there.
 // Short: memberlist still remembers its dead. Long: it has forgotten them.
-func TestPartitionHeals(t *testing.T) {
+func TestSimulatedPartitionHeals(t *testing.T) {
 	for name, length := range map[string]time.Duration{"short": 5 * time.Second, "long": 2 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			network := &membersim.Network{Delay: 100 * time.Microsecond}
@@ -87,7 +87,7 @@ func TestPartitionHeals(t *testing.T) {
 }
 
 // All learn that a member has left, and none takes it for dead.
-func TestLeaveOfMany(t *testing.T) {
+func TestSimulatedLeaveOfMany(t *testing.T) {
 	network := &membersim.Network{Delay: 100 * time.Microsecond}
 	simulate(t, network, 30, func(t *testing.T, groups []*member.Group) {
 		rest, leaver := groups[:29], groups[29]
@@ -103,7 +103,7 @@ func TestLeaveOfMany(t *testing.T) {
 }
 
 // Whoever has left or died may come back, with an empty memory.
-func TestReturn(t *testing.T) {
+func TestSimulatedReturn(t *testing.T) {
 	network := &membersim.Network{Delay: 100 * time.Microsecond}
 	simulate(t, network, 3, func(t *testing.T, groups []*member.Group) {
 		for i, leaves := range []bool{true, false, true} {
@@ -136,7 +136,7 @@ func TestReturn(t *testing.T) {
 	})
 }
 
-func TestRestartWithinSuspicionIsNoDeath(t *testing.T) {
+func TestSimulatedRestartWithinSuspicionIsNoDeath(t *testing.T) {
 	network := &membersim.Network{Delay: 100 * time.Microsecond}
 	simulate(t, network, 3, func(t *testing.T, groups []*member.Group) {
 		a, c := groups[0], groups[2]
@@ -171,7 +171,7 @@ func TestRestartWithinSuspicionIsNoDeath(t *testing.T) {
 	})
 }
 
-func TestSyncedAlone(t *testing.T) {
+func TestSimulatedSyncedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := &membersim.Network{}
 		g, err := network.Start(0)
@@ -203,7 +203,7 @@ func TestSyncedAlone(t *testing.T) {
 
 // A thousand claims at once, with one packet of twenty lost, and then all of
 // them given up.
-func TestManyClaims(t *testing.T) {
+func TestSimulatedManyClaims(t *testing.T) {
 	network := &membersim.Network{Delay: 100 * time.Microsecond, Loss: 0.05}
 	simulate(t, network, 5, func(t *testing.T, groups []*member.Group) {
 		var claims []member.Claim
@@ -219,7 +219,7 @@ func TestManyClaims(t *testing.T) {
 	})
 }
 
-func TestDetectionIsFast(t *testing.T) {
+func TestSimulatedDetectionIsFast(t *testing.T) {
 	d, err := membersim.Detect(t.Context(), 3, 30)
 	if err != nil {
 		t.Fatal(err)

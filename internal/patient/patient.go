@@ -21,14 +21,19 @@ const pause = time.Second
 // NewCache makes caches whose lists and watches wait for the API server.
 func NewCache(log *slog.Logger) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
-		waiting := rest.CopyConfig(c)
-		var away atomic.Bool
-		waiting.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return &transport{next: next, away: &away, log: log}
-		})
-		o.HTTPClient = nil // made anew, from the configuration above
-		return cache.New(waiting, o)
+		o.HTTPClient = nil // made anew, from the configuration
+		return cache.New(Config(c, log), o)
 	}
+}
+
+// Config is for clients whose lists and watches wait for the API server.
+func Config(c *rest.Config, log *slog.Logger) *rest.Config {
+	waiting := rest.CopyConfig(c)
+	var away atomic.Bool
+	waiting.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &transport{next: next, away: &away, log: log}
+	})
+	return waiting
 }
 
 // transport repeats reads that got no answer at all until they get one or are no

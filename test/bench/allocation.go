@@ -30,15 +30,34 @@ func allocation(ctx context.Context, _ settings) ([]Row, error) {
 		}
 		rows = append(rows, more...)
 	}
-	return rows, nil
+	more, err := allocationInFull(ctx, netip.MustParsePrefix("10.0.0.0/16"))
+	return append(rows, more...), err
+}
+
+// allocationInFull: whoever looks for a free address from the first one on has
+// most to do in a pool of which every hundredth is free. It is one of MetalLB's.
+func allocationInFull(ctx context.Context, prefix netip.Prefix) ([]Row, error) {
+	f := newFiller(prefix, lb.MetalLB)
+	empty, err := f.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.fill(1 << (prefix.Addr().BitLen() - prefix.Bits()))
+	f.perforate(100)
+	full, err := f.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := fmt.Sprintf("in a /%d", prefix.Bits())
+	return []Row{
+		info(in+" that is empty", empty/1000, "µs").below(2),
+		info(in+" that is 99 % full", full/1000, "µs").below(2),
+		info(in+", 99 % full to empty", full/empty, "×").atMost(2),
+	}, nil
 }
 
 func allocationIn(ctx context.Context, prefix netip.Prefix) ([]Row, error) {
-	f := filler{alloc: ipam.New(), families: []lb.Family{lb.FamilyOf(prefix.Addr())}}
-	f.alloc.SetPools([]lb.Pool{{
-		Key:   lb.PoolKey{Dialect: lb.Native, Name: poolName},
-		Spans: []netipx.IPRange{netipx.RangeOfPrefix(prefix)},
-	}})
+	f := newFiller(prefix, lb.Native)
 	in := fmt.Sprintf("in a /%d", prefix.Bits())
 	var rows []Row
 	var few, many float64
@@ -56,7 +75,7 @@ func allocationIn(ctx context.Context, prefix netip.Prefix) ([]Row, error) {
 	}
 	rows = append(rows, info(in+", 1000000 held to 1000 held", many/few, "×").atMost(2))
 	f.fill(2 * f.held)
-	f.perforate()
+	f.perforate(2)
 	ns, err := f.settle(ctx)
 	return append(rows, info(in+" with 1000000 held, each next to a free one", ns, "ns").below(2000)), err
 }
@@ -68,6 +87,16 @@ type filler struct {
 	held     int
 }
 
+func newFiller(prefix netip.Prefix, dialect lb.Dialect) *filler {
+	f := &filler{alloc: ipam.New(), families: []lb.Family{lb.FamilyOf(prefix.Addr())}}
+	f.alloc.SetPools([]lb.Pool{{
+		Key:     lb.PoolKey{Dialect: dialect, Name: poolName},
+		Spans:   []netipx.IPRange{netipx.RangeOfPrefix(prefix)},
+		Classic: dialect == lb.MetalLB,
+	}})
+	return f
+}
+
 // fill until so many addresses are held.
 func (f *filler) fill(held int) {
 	for ; f.held < held; f.held++ {
@@ -75,9 +104,9 @@ func (f *filler) fill(held int) {
 	}
 }
 
-// perforate frees every second address.
-func (f *filler) perforate() {
-	for i := 0; i < f.held; i += 2 {
+// perforate frees one of every so many addresses.
+func (f *filler) perforate(every int) {
+	for i := 0; i < f.held; i += every {
 		f.alloc.Forget(f.request(i).Service)
 	}
 }
@@ -114,7 +143,7 @@ func (f *filler) request(i int) lb.Request {
 		Service:  types.NamespacedName{Namespace: namespace, Name: name},
 		UID:      types.UID(name),
 		Created:  time.Unix(int64(i), 0),
-		Dialects: []lb.Dialect{lb.Native},
+		Dialects: []lb.Dialect{lb.Native, lb.MetalLB},
 		Families: f.families,
 		Ports:    []lb.Port{{Protocol: "TCP", Number: 80}},
 	}

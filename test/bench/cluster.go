@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/config"
@@ -25,18 +26,23 @@ import (
 const (
 	namespace = "bench"
 	poolName  = "bench"
+	// poolAddresses are enough for all Services.
+	poolAddresses = "198.18.0.0/15"
 	// inFlight is how many Services are written at once: the controller's
 	// default for --workers.
 	inFlight = 16
 	// patience is how long anything may take before the bench gives up.
 	patience = 10 * time.Minute
+	// pollEvery is how often something is looked at that will be there soon.
+	pollEvery = 100 * time.Millisecond
 )
 
 // cluster is an API server of our own with a pool that is large enough. It has
 // no other controllers, whose work would be measured as well.
 type cluster struct {
-	api  *sandbox.API
-	kube kubernetes.Interface
+	api    *sandbox.API
+	kube   kubernetes.Interface
+	client client.Client // for all kinds
 }
 
 func startCluster(ctx context.Context, o sandbox.Options) (*cluster, error) {
@@ -62,12 +68,13 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 	if c.kube, err = newClient(c.api.RESTConfig()); err != nil {
 		return err
 	}
+	c.client = r.Client
 	if err := r.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return err
 	}
 	return r.Client.Create(ctx, &v1alpha1.Pool{
 		ObjectMeta: metav1.ObjectMeta{Name: poolName},
-		Spec:       v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"198.18.0.0/15"}},
+		Spec:       v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{poolAddresses}},
 	})
 }
 
@@ -83,9 +90,14 @@ func newClient(c *rest.Config) (kubernetes.Interface, error) {
 // create makes n Services, of which so many are requested at once. It calls made
 // when a request has returned.
 func (c *cluster) create(ctx context.Context, n, atOnce int, made func(name string)) error {
+	return c.createLike(ctx, n, atOnce, nil, made)
+}
+
+// createLike is create, with something changed in each Service.
+func (c *cluster) createLike(ctx context.Context, n, atOnce int, change func(*corev1.Service), made func(name string)) error {
 	return concurrently(ctx, n, atOnce, func(i int) error {
 		name := fmt.Sprintf("web-%05d", i)
-		_, err := c.kube.CoreV1().Services(namespace).Create(ctx, &corev1.Service{
+		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.ServiceSpec{
 				Type:                          corev1.ServiceTypeLoadBalancer,
@@ -93,7 +105,11 @@ func (c *cluster) create(ctx context.Context, n, atOnce int, made func(name stri
 				AllocateLoadBalancerNodePorts: ptr.To(false), // there are less than 3,000 of them
 				Selector:                      map[string]string{"app": name},
 				Ports:                         []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
-			}}, metav1.CreateOptions{})
+			}}
+		if change != nil {
+			change(service)
+		}
+		_, err := c.kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{})
 		if err == nil && made != nil {
 			made(name)
 		}

@@ -47,6 +47,7 @@ type group struct {
 var groups = []group{
 	{"allocation", allocation},
 	{"throughput", throughput},
+	{"sharing", sharing},
 	{"latency", latency},
 	{"writes", writes},
 	{"memory", memory},
@@ -54,6 +55,7 @@ var groups = []group{
 	{"members", members},
 	{"failover", failover},
 	{"agent", agentCost},
+	{"cloud", cloud},
 }
 
 func main() {

@@ -28,14 +28,23 @@ type side struct {
 
 var sides = []side{{"fairlead", startFairlead}, {"bare loop", startBare}}
 
-// takeTurns calls measure for each side in each round. Who comes first in one
-// round is second in the next.
+// takeTurns calls measure for each side in each round.
 func takeTurns(rounds int, measure func(i int, of side) error) error {
+	return inTurns(rounds, len(sides), func(i int) error {
+		if err := measure(i, sides[i]); err != nil {
+			return fmt.Errorf("%s: %w", sides[i].name, err)
+		}
+		return nil
+	})
+}
+
+// inTurns calls measure with 0 to n-1 in each round. Who comes first in one round
+// comes last in the next.
+func inTurns(rounds, n int, measure func(i int) error) error {
 	for round := range rounds {
-		for turn := range sides {
-			i := (round + turn) % len(sides)
-			if err := measure(i, sides[i]); err != nil {
-				return fmt.Errorf("%s: %w", sides[i].name, err)
+		for turn := range n {
+			if err := measure((round + turn) % n); err != nil {
+				return err
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"fairlead.io/sandbox"
 )
 
@@ -18,7 +20,7 @@ func throughput(ctx context.Context, s settings) (rows []Row, err error) {
 	defer func() { err = errors.Join(err, c.stop()) }()
 	perSecond := make([][]float64, len(sides))
 	err = takeTurns(s.rounds, func(i int, of side) error {
-		seconds, err := c.addressAll(ctx, s, of)
+		seconds, err := c.addressAll(ctx, s, of, nil)
 		perSecond[i] = append(perSecond[i], float64(s.n)/seconds)
 		progress("  %s: %.2f s", of.name, seconds)
 		return err
@@ -34,9 +36,10 @@ func throughput(ctx context.Context, s settings) (rows []Row, err error) {
 	}, nil
 }
 
-// addressAll makes pending Services and returns how long the side needs.
-func (c *cluster) addressAll(ctx context.Context, s settings, of side) (seconds float64, err error) {
-	if err := c.create(ctx, s.n, inFlight, nil); err != nil {
+// addressAll makes pending Services, each changed a bit, and returns how long the
+// side needs.
+func (c *cluster) addressAll(ctx context.Context, s settings, of side, change func(*corev1.Service)) (seconds float64, err error) {
+	if err := c.createLike(ctx, s.n, inFlight, change, nil); err != nil {
 		return 0, err
 	}
 	seen, err := c.look(ctx)

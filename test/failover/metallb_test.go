@@ -166,7 +166,8 @@ func TestMetalLB(t *testing.T) {
 	// The agent ends for good: nothing of it is left.
 	former := owner
 	connections := connecting(t, w.addrs...)
-	running[former].terminate(t)
+	leaver := running[former]
+	leaver.terminate(t)
 	if owner = w.settled(); owner == former {
 		t.Errorf("%s still has the address", former)
 	}
@@ -182,7 +183,7 @@ func TestMetalLB(t *testing.T) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the ConfigurationState of %s, which has left: %v", former, err)
 	}
-	if log := launched[slices.IndexFunc(launched, func(p *process) bool { return p.node == former && !p.alive() })].log.from(0); !strings.Contains(log, `"event":"serviceWithdrawn"`) {
+	if log := leaver.log.from(0); !strings.Contains(log, `"event":"serviceWithdrawn"`) {
 		t.Errorf("the agent of %s has not logged that it withdraws:\n%s", former, log)
 	}
 	agentsRun(t, nodes...)

@@ -107,10 +107,11 @@ func rounds(t testing.TB, prefix string) {
 		s.Annotations = map[string]string{"fairlead.io/pool": "ours"}
 		createAll(t, s)
 		rig.Eventually(t, "the pool counts it", func() error {
-			if now, err := countUsed("ours"); err != nil || now == before {
-				return fmt.Errorf("%s used, %v", now, err)
+			now, err := countUsed("ours")
+			if err == nil && now == before {
+				err = errors.New("not yet")
 			}
-			return nil
+			return err
 		})
 	}
 }
@@ -135,10 +136,11 @@ func TestIdleWithMetalLB(t *testing.T) {
 			stop := theRig.Start(t)
 			create(t, "idle", 3)
 			rig.Eventually(t, "the pool counts them", func() error {
-				if n, err := countUsed("a"); err != nil || n != "3" {
-					return fmt.Errorf("%s, %v", n, err)
+				n, err := countUsed("a")
+				if err == nil && n != "3" {
+					err = fmt.Errorf("it counts %s", n)
 				}
-				return nil
+				return err
 			})
 			stateIs(t, metallb.Invalid)
 			rounds(t, "first")

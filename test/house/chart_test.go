@@ -40,6 +40,10 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"metallb.namespace=Metal",
 		"metallb.crds=maybe",
 		"loadBalancerClass[0]=metallb",
+		"cloudscale.enabled=perhaps",
+		"cloudscale.token=secret", // it belongs into a Secret
+		"cloudscale.apiURL=api.cloudscale.ch",
+		"cloudscale.accessTokenSecret.name=",
 	} {
 		if out, err := helm(t, "template", chart, "--set", value); err == nil || !strings.Contains(out, "schema") {
 			t.Errorf("--set %s: want an error of the schema, got %v\n%.300s", value, err, out)
@@ -47,12 +51,48 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// The two ways to say which classes are served are not mixed.
-func TestChartRefusesClassesTwice(t *testing.T) {
-	out, err := helm(t, "template", chart, "--set", "loadBalancerClass=metallb", "--set", "classes[0].name=edge")
-	if err == nil || !strings.Contains(out, "loadBalancerClass and classes are both set") {
-		t.Errorf("want an error that says so, got %v\n%.300s", err, out)
+// What does not go together is refused, with a sentence that says why.
+func TestChartRefusesContradictions(t *testing.T) {
+	for values, want := range map[string]string{
+		"loadBalancerClass=metallb,classes[0].name=edge":                          "loadBalancerClass and classes are both set",
+		"loadBalancerClass=metallb,cloudscale.enabled=true":                       "loadBalancerClass and cloudscale.enabled are both set",
+		"classes[0].name=cloud,classes[0].backend=cloudscale":                     "cloudscale.enabled is not set",
+		"cloudscale.enabled=true,cloudscale.names=true":                           "cloudscale.names is set",
+		"cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet": "in the namespace kube-system",
+	} {
+		out, err := helm(t, "template", chart, "--set", values)
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("--set %s: want an error that says %q, got %v\n%.300s", values, want, err, out)
+		}
 	}
+}
+
+// kubectl apply replaces cloudscale's own manifest by ours only if these are the
+// same: the selector of a DaemonSet and the role of a binding cannot be changed.
+func TestCloudscaleManifestHasTheNamesOfTheOther(t *testing.T) {
+	for _, f := range tree(t, ".yaml") {
+		if f.path != "deploy/cloudscale.yaml" {
+			continue
+		}
+		for _, want := range []string{
+			"kind: DaemonSet\nmetadata:\n  name: cloudscale-cloud-controller-manager\n  namespace: kube-system\n",
+			"    matchLabels:\n      k8s-app: cloudscale-cloud-controller-manager\n  template:",
+			"      serviceAccountName: cloud-controller-manager\n",
+			"  kind: ClusterRole\n  name: system:cloud-controller-manager\nsubjects:\n- kind: ServiceAccount\n  name: cloud-controller-manager\n",
+			"resourceNames: [cloud-controller-manager]", "secretName: cloudscale", "key: access-token", "hostNetwork: true", "key: node.kubernetes.io/not-ready",
+		} {
+			if !strings.Contains(f.text, want) {
+				t.Errorf("%s does not contain\n%s", f.path, want)
+			}
+		}
+		for _, kind := range []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]"} {
+			if strings.Contains(f.text, kind) {
+				t.Errorf("%s has %s, which nobody needs there", f.path, kind)
+			}
+		}
+		return
+	}
+	t.Error("there is no deploy/cloudscale.yaml")
 }
 
 // A value that no template reads does nothing, and a value that changes nothing
@@ -87,6 +127,7 @@ func TestEveryValueIsUsed(t *testing.T) {
 // notTogether are values that everything.values.yaml cannot set, and why.
 var notTogether = map[string]string{
 	"agent.enabled":     "single.values.yaml",
+	"cloudscale.names":  "deploy/cloudscale.yaml",
 	"controller.kind":   "daemonset.values.yaml",
 	"crds.enabled":      "daemonset.values.yaml",
 	"loadBalancerClass": "metallb.values.yaml",

@@ -38,6 +38,8 @@ func tree(t *testing.T, suffixes ...string) []file {
 		switch {
 		case err != nil:
 			return err
+		case path == ".git" && !d.IsDir(): // of a worktree
+			return nil
 		case path == ".git" || path == "bin":
 			return fs.SkipDir
 		case !d.Type().IsRegular() || !hasSuffix(path, suffixes):

@@ -16,15 +16,18 @@ import (
 	"fairlead.io/internal/config"
 )
 
-var yamlFence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+var (
+	yamlFence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	hereText  = regexp.MustCompile(`(?ms)^( *)kubectl \S+ -f - <<END\n(.*?)^ *END$`)
+)
 
 func TestKinds(t *testing.T) {
 	_, c := startAPI(t)
 	installKinds(t, c)
+	t.Run("cdev", func(t *testing.T) { cdevApplies(t, c) }) // brings MetalLB's kinds
 	t.Run("examples", func(t *testing.T) { examplesApply(t, c) })
 	t.Run("refusals", func(t *testing.T) { kindsRefuse(t, c) })
 	t.Run("manifests", func(t *testing.T) { manifestsApply(t, c) })
-	t.Run("cdev", func(t *testing.T) { cdevApplies(t, c) })
 }
 
 // Everything that people may copy from the examples and the guides is accepted
@@ -45,6 +48,9 @@ func examplesApply(t *testing.T, c client.Client) {
 				var blocks [][]byte
 				for _, m := range yamlFence.FindAllSubmatch(raw, -1) {
 					blocks = append(blocks, m[1])
+				}
+				for _, m := range hereText.FindAllSubmatch(raw, -1) {
+					blocks = append(blocks, bytes.ReplaceAll(append([]byte("\n"), m[2]...), append([]byte("\n"), m[1]...), []byte("\n")))
 				}
 				raw = bytes.Join(blocks, []byte("---\n"))
 			}
@@ -77,7 +83,7 @@ func examplesApply(t *testing.T, c client.Client) {
 
 // The files in deploy/ can be applied as they are, and again.
 func manifestsApply(t *testing.T, c client.Client) {
-	for _, path := range []string{"deploy/fairlead.yaml", "deploy/fairlead.yaml", "deploy/metallb.yaml", "deploy/metallb.yaml"} {
+	for _, path := range []string{"deploy/fairlead.yaml", "deploy/fairlead.yaml", "deploy/metallb.yaml", "deploy/metallb.yaml", "deploy/cloudscale.yaml", "deploy/cloudscale.yaml"} {
 		text, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {
 			t.Fatal(err)

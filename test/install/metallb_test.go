@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -235,8 +235,8 @@ func TestMetalLBKindsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the kind is gone", func(ctx context.Context) error {
-		if _, there := w.kinds()[gone.Name]; there {
-			return errors.New("it is there")
+		if err := w.c.Get(ctx, client.ObjectKey{Name: gone.Name}, &apiextensionsv1.CustomResourceDefinition{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %q", fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -246,6 +246,14 @@ func TestMetalLBKindsOfOthers(t *testing.T) {
 	}
 	delete(before, gone.Name)
 	w.unchanged(before, "kubectl create")
+	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
+	w.sh("kubectl apply -f deploy/metallb.yaml")
+	w.sh("kubectl delete -f deploy/metallb.yaml --selector app.kubernetes.io/name=fairlead")
+	for _, left := range everything(t, w.c) {
+		if strings.Contains(left, "fairlead") {
+			t.Errorf("there is still %s", left)
+		}
+	}
 	w.wantKinds(metallbKinds)
 	w.kept(pool)
 }
@@ -259,7 +267,7 @@ func (w *world) installMetalLB() (pool *unstructured.Unstructured) {
 	w.helm("upgrade", "metallb", standIn, "--namespace", metallbNamespace, "--set", "webhook=true")
 	eventually(w.T, "the webhook refuses", func(ctx context.Context) error {
 		if err := w.c.Create(ctx, poolObject("other"), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "webhook") {
-			return fmt.Errorf("it says %v", err)
+			return fmt.Errorf("it says %q", fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -322,7 +330,7 @@ func TestMetalLBReleaseTakenOver(t *testing.T) {
 	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
 	pool, before := w.installMetalLB(), w.kinds()
 	over := []string{"upgrade", "--install", "metallb", "charts/fairlead", "--namespace", metallbNamespace, "--reset-values", "--set", "loadBalancerClass=metallb"}
-	w.helmFails("kubectl annotate crd bfdprofiles.metallb.io helm.sh/resource-policy=keep", over...)
+	w.helmFails("kubectl annotate crd "+strings.Join(metallbKinds, " ")+" helm.sh/resource-policy=keep", over...)
 	w.unchanged(before, "refused")
 	w.kept(pool)
 	w.sh("kubectl annotate --overwrite $(kubectl get crd -o name | grep metallb.io) helm.sh/resource-policy=keep")

@@ -211,6 +211,9 @@ func agentsMayDoLittle(t *testing.T, c client.Client) {
 		{Verb: "patch", Resource: "nodes", Subresource: "status"}:                                                             false,
 		{Verb: "list", Resource: "pods"}:                                                                                      false,
 		{Verb: "patch", Group: "fairlead.io", Resource: "pools"}:                                                              false,
+		{Verb: "create", Group: "metallb.io", Resource: "servicel2statuses", Namespace: "metallb-system"}:                     true,
+		{Verb: "patch", Group: "metallb.io", Resource: "ipaddresspools", Subresource: "status", Namespace: "metallb-system"}:  false,
+		{Verb: "update", Group: "metallb.io", Resource: "l2advertisements", Namespace: "metallb-system"}:                      false,
 		{Verb: "delete", Group: "fairlead.io", Resource: "agents"}:                                                            false,
 	} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -189,10 +189,14 @@ func webPods(t *testing.T) map[string]corev1.Pod {
 
 // get fetches a page as a program on a host would.
 func get(ctx context.Context, hostName, url string) (string, error) {
+	return getFrom(ctx, cluster, hostName, url)
+}
+
+func getFrom(ctx context.Context, c *sandbox.Cluster, hostName, url string) (string, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return cluster.Dial(ctx, hostName, network, address)
+			return c.Dial(ctx, hostName, network, address)
 		},
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

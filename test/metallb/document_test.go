@@ -243,7 +243,7 @@ func drained(t *testing.T) {
 	sh(t, "kubectl uncordon "+former)
 	arp(t, node)
 	for _, r := range requests.Stop() {
-		t.Logf("%d requests, %d failed, longest gap %v", len(r.Made), len(r.Failed), r.Gap.Round(time.Millisecond))
+		t.Logf("%d requests, longest gap %v, failed: %q", len(r.Made), r.Gap.Round(time.Millisecond), r.Failed)
 		if len(r.Failed) > 1 { // a handshake that is under way when the address moves is reset
 			t.Errorf("requests failed: %q", r.Failed)
 		}

@@ -30,12 +30,12 @@ const marker = "example.org/was-there-before"
 // theirs are the Services of a cluster with MetalLB, and the addresses they hold:
 // not those that would be given to them today.
 var theirs = map[string]netip.Addr{
-	"web":     netip.MustParseAddr("10.77.0.203"),
-	"shop":    netip.MustParseAddr("10.77.0.201"),
-	"mail":    netip.MustParseAddr("10.77.0.208"),
-	"asks":    netip.MustParseAddr("10.77.0.209"), // for this one
-	"shares":  netip.MustParseAddr("10.77.0.205"), // with the next one
-	"shares2": netip.MustParseAddr("10.77.0.205"),
+	"web":     netip.MustParseAddr("10.77.0.205"), // announced by node1
+	"shop":    netip.MustParseAddr("10.77.0.203"), // by node2
+	"mail":    netip.MustParseAddr("10.77.0.215"), // by node3
+	"asks":    netip.MustParseAddr("10.77.0.214"), // for this one
+	"shares":  netip.MustParseAddr("10.77.0.212"), // with the next one
+	"shares2": netip.MustParseAddr("10.77.0.212"),
 }
 
 // A running MetalLB is replaced by Fairlead, and comes back: every Service keeps
@@ -52,15 +52,23 @@ func TestReplaceMetalLBAndBack(t *testing.T) {
 	// The guide's steps: MetalLB's controller has ended; its webhook goes; ours is
 	// installed beside the speakers; the speakers go.
 	refused := &metallbapi.IPAddressPool{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new"}}
-	refused.Spec.Addresses = []string{"10.77.0.210/32"}
+	refused.Spec.Addresses = []string{"10.77.0.220/32"}
 	eventually(t, "without its controller MetalLB's webhook lets nothing pass", func() error {
 		if err := api.Create(t.Context(), refused, kube.DryRunAll); err == nil || !strings.Contains(err.Error(), "webhook") {
-			return fmt.Errorf("it was: %v", err)
+			return fmt.Errorf("it says %q", fmt.Sprint(err))
 		}
 		return nil
 	})
 	sh(t, "kubectl delete validatingwebhookconfiguration metallb-webhook-configuration")
-	sh(t, "helm install fairlead charts/fairlead --namespace metallb-system --wait --timeout 2m --set image.tag="+tag)
+	// Agents start one after the other, as they do where an image is fetched first;
+	// the first one leaves alone what others are going to have.
+	const label = "example.org/has-the-image"
+	t.Cleanup(func() { _, _ = trySh(context.WithoutCancel(t.Context()), "kubectl label node --all "+label+"-") })
+	sh(t, "kubectl label node node1 "+label+"=yes")
+	sh(t, "helm install fairlead charts/fairlead --namespace metallb-system --wait --timeout 2m --set image.tag="+tag+
+		` --set-string 'agent.nodeSelector.example\.org/has-the-image=yes'`)
+	world.answeredFor(t, "MetalLB's speakers and an agent", winner)
+	sh(t, "kubectl label node node2 node3 "+label+"=yes")
 	world.announcedByAgents(t, winner)
 	keptAddresses(t)
 	world.answeredFor(t, "both", winner)
@@ -105,7 +113,7 @@ func installMetalLB(t *testing.T) (kinds map[string]int64) {
 		kinds[crd.Name] = 1
 	}
 	pool := &metallbapi.IPAddressPool{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lan"}}
-	pool.Spec.Addresses = []string{"10.77.0.200-10.77.0.209"}
+	pool.Spec.Addresses = []string{"10.77.0.200-10.77.0.219"}
 	create(t, pool)
 	advertisement := &metallbapi.L2Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lan"}}
 	advertisement.Spec.IPAddressPools = []string{"lan"}
@@ -243,7 +251,7 @@ func (o *onlookers) announcedByAgents(t *testing.T, node func(netip.Addr) string
 func (o *onlookers) connected(t *testing.T, way string) {
 	t.Helper()
 	for _, r := range o.connections.Stop() {
-		t.Logf("%s: %s: %d connections made, %d failed, longest gap %v", way, r.To, len(r.Made), len(r.Failed), r.Gap.Round(time.Millisecond))
+		t.Logf("%s: %s: %d connections made, longest gap %v, failed: %q", way, r.To, len(r.Made), r.Gap.Round(time.Millisecond), r.Failed)
 		if len(r.Failed) > 1 || r.Gap > time.Second {
 			t.Errorf("%s: %s: longest gap %v, failed: %q", way, r.To, r.Gap, r.Failed)
 		}

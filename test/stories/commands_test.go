@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,10 +48,34 @@ type story struct {
 	t    *testing.T
 	stop func()
 
-	kindsChanged bool // by the story
+	metrics      string // address
+	kindsChanged bool   // by the story
 }
 
-func (s *story) start(change ...func(*controller.Options)) { s.stop = s.rig.Start(s.t, change...) }
+func (s *story) start(change ...func(*controller.Options)) {
+	s.stop = s.rig.Start(s.t, append(change, func(o *controller.Options) { o.MetricsAddress = s.metrics })...)
+}
+
+// metric looks for a line in what the controller measures.
+func (s *story) metric(args []string) error {
+	re, err := regexp.Compile("(?m)" + args[0])
+	if err != nil {
+		return err
+	}
+	resp, err := http.Get("http://" + s.metrics + "/metrics")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if !re.Match(text) {
+		return fmt.Errorf("it is not in:\n%s", text)
+	}
+	return nil
+}
 
 // commands are those of the package comment.
 func commands(kube string) map[string]func(*testscript.TestScript, bool, []string) {
@@ -87,6 +113,7 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 		"told":      eventually("told NAME CODE [REGEXP]", 2, (*story).told),
 		"pool":      eventually("pool NAME CODE", 2, (*story).pool),
 		"counts":    eventually("counts POOL NUMBER...", 3, (*story).counts),
+		"metric":    eventually("metric REGEXP", 1, (*story).metric),
 		"state":     eventually("state RESULT [REGEXP]", 1, (*story).state),
 		"annotated": eventually("annotated NAME KEY [VALUE]", 2, (*story).annotated),
 		"metallb": func(ts *testscript.TestScript, _ bool, args []string) {

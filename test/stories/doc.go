@@ -11,6 +11,7 @@
 //	pool NAME CODE              wait until the Pool has this reason
 //	counts POOL TOTAL USED FREE wait until the Pool shows these numbers; of an ipaddresspool:
 //	                            assigned and available IPv4 addresses, then IPv6
+//	metric REGEXP               wait until a line of the controller's metrics is like this
 //	state RESULT [REGEXP]       wait until the ConfigurationState of the controller says this
 //	annotated NAME KEY [VALUE]  wait until the object has this annotation; without VALUE, has it not
 //	untouched NAME              the Service has nothing of ours

@@ -2,6 +2,7 @@ package stories
 
 import (
 	"context"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ func TestStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := t.TempDir() // of what kubectl has learned about the API server
+	metrics := freeAddress(t)
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
 		goleak.VerifyNone(t, before,
@@ -48,7 +50,7 @@ func TestStories(t *testing.T) {
 			env.Setenv("KUBECONFIG", theRig.API.Kubeconfig)
 			env.Setenv("KUBECACHEDIR", cache)
 			env.Setenv("HOME", env.WorkDir)
-			s := &story{rig: theRig, t: env.T().(sequential).T}
+			s := &story{rig: theRig, t: env.T().(sequential).T, metrics: metrics}
 			s.clean()
 			env.Values[storyKey{}] = s
 			if err := s.metallb([]string{"install"}); err != nil {
@@ -65,6 +67,16 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// freeAddress is where controllers, one after the other, serve metrics.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // clean leaves nothing of the story before: rig.Clean, and what stories make

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/controller"
+	"fairlead.io/internal/nodes"
+)
+
+const (
+	// ccmLease is the Lease by which cloud controller managers elect their leader.
+	// Where Fairlead takes the place of one without further configuration it uses
+	// the same, so that in a rolling update the two never work at the same time.
+	ccmLease = "cloud-controller-manager"
+	// debugVerbosity is from which --v on, in the tradition of Kubernetes, things
+	// are logged that only help in finding mistakes.
+	debugVerbosity = 4
+)
+
+// ccmFlags are those flags of Kubernetes' cloud controller managers that mean
+// something here.
+type ccmFlags struct {
+	flags *pflag.FlagSet
+
+	master         string
+	cloudProvider  string
+	clusterName    string
+	controllers    []string
+	leaseName      string
+	leaseNamespace string
+	serviceSyncs   int
+	nodeSyncs      int
+	monitorPeriod  time.Duration
+	statusPeriod   time.Duration
+	verbosity      int
+}
+
+// ccmNeedless are the others.
+var ccmNeedless = []needless{
+	{name: "allow-untagged-cloud", why: "load balancers are found by their Services, and servers by their Nodes", bare: true},
+	{name: "cloud-config", why: "the clouds are configured by environment variables"},
+	{name: "allocate-node-cidrs", why: "there are no routes to be made in the cloud", bare: true},
+	{name: "cidr-allocator-type", why: "there are no routes to be made in the cloud"},
+	{name: "cluster-cidr", why: "there are no routes to be made in the cloud"},
+	{name: "configure-cloud-routes", why: "there are no routes to be made in the cloud", bare: true},
+	{name: "route-reconciliation-period", why: "there are no routes to be made in the cloud"},
+	{name: "concurrent-node-lifecycle-syncs", why: "--concurrent-node-syncs says how many Nodes are written at the same time"},
+	{name: "concurrent-node-status-updates", why: "--concurrent-node-syncs says how many Nodes are written at the same time"},
+	{name: "external-cloud-volume-plugin", why: "volumes are left to others"},
+	{name: "node-sync-period", why: "cloud controller managers do not use it either"},
+	{name: "min-resync-period", why: "what has changed is told by watches"},
+	{name: "controller-start-interval", why: "everything starts at once"},
+	{name: "use-service-account-credentials", why: "there is one service account", bare: true},
+	{name: "feature-gates", why: "there are none"},
+	{name: "kube-api-burst", why: "requests are limited by the API server"},
+	{name: "kube-api-qps", why: "requests are limited by the API server"},
+	{name: "kube-api-content-type", why: "the best that the API server offers is used"},
+	{name: "leader-elect-lease-duration", why: "a leader that dies is followed within seconds"},
+	{name: "leader-elect-renew-deadline", why: "a leader that dies is followed within seconds"},
+	{name: "leader-elect-retry-period", why: "a leader that dies is followed within seconds"},
+	{name: "leader-elect-resource-lock", why: "leaders are elected by Leases"},
+	{name: "bind-address", why: "--health-address and --metrics-address say where to listen"},
+	{name: "secure-port", why: "--health-address and --metrics-address say where to listen"},
+	{name: "permit-address-sharing", why: "--health-address and --metrics-address say where to listen", bare: true},
+	{name: "permit-port-sharing", why: "--health-address and --metrics-address say where to listen", bare: true},
+	{name: "cert-dir", why: "the certificate of the metrics is made at start"},
+	{name: "tls-cert-file", why: "the certificate of the metrics is made at start"},
+	{name: "tls-private-key-file", why: "the certificate of the metrics is made at start"},
+	{name: "tls-min-version", why: "TLS is of version 1.2 at least"},
+	{name: "tls-cipher-suites", why: "the cipher suites that the Go release takes for safe are used"},
+	{name: "tls-curve-preferences", why: "the curves that the Go release prefers are used"},
+	{name: "authentication-kubeconfig", why: "the API server is asked who may read the metrics"},
+	{name: "authentication-skip-lookup", why: "the API server is asked who may read the metrics", bare: true},
+	{name: "authentication-token-webhook-cache-ttl", why: "the API server is asked who may read the metrics"},
+	{name: "authentication-tolerate-lookup-failure", why: "the API server is asked who may read the metrics", bare: true},
+	{name: "authorization-always-allow-paths", why: "the API server is asked who may read the metrics"},
+	{name: "authorization-kubeconfig", why: "the API server is asked who may read the metrics"},
+	{name: "authorization-webhook-cache-authorized-ttl", why: "the API server is asked who may read the metrics"},
+	{name: "authorization-webhook-cache-unauthorized-ttl", why: "the API server is asked who may read the metrics"},
+	{name: "client-ca-file", why: "the API server is asked who may read the metrics"},
+	{name: "requestheader-client-ca-file", why: "the API server is asked who may read the metrics"},
+	{name: "profiling", why: "there is no profile to be had over the network", bare: true},
+	{name: "contention-profiling", why: "there is no profile to be had over the network", bare: true},
+	{name: "webhooks", why: "there are no webhooks"},
+	{name: "vmodule", why: "--log-level says how much is logged"},
+	{name: "logging-format", why: "--log-format says how"},
+	{name: "log-flush-frequency", why: "logs are written at once"},
+	{name: "logtostderr", why: "logs are written to standard error", bare: true},
+	{name: "alsologtostderr", why: "logs are written to standard error", bare: true},
+	{name: "stderrthreshold", why: "logs are written to standard error"},
+}
+
+func (c *ccmFlags) add(f *pflag.FlagSet) {
+	c.flags = f
+	f.StringVar(&c.master, "master", "", "address of the API server, in place of the kubeconfig's")
+	f.StringVar(&c.cloudProvider, "cloud-provider", "", "the cloud that the configuration names, or external")
+	f.StringVar(&c.clusterName, "cluster-name", "", "name of the cluster, if the configuration has none")
+	f.StringSliceVar(&c.controllers, "controllers", []string{"*"}, "which of cloud-node, cloud-node-lifecycle and service run; * is all, -NAME all but that one")
+	f.StringVar(&c.leaseName, "leader-elect-resource-name", "", "name of the Lease (default: "+controller.LeaderLease+", or "+ccmLease+" if there is no --config but the access token of a cloud)")
+	f.StringVar(&c.leaseNamespace, "leader-elect-resource-namespace", "", "the same as --leader-elect-namespace")
+	f.IntVar(&c.serviceSyncs, "concurrent-service-syncs", 0, "the same as --workers")
+	f.IntVar(&c.nodeSyncs, "concurrent-node-syncs", 0, "how many Nodes are written at the same time, in a cloud; 0 is the default")
+	f.DurationVar(&c.monitorPeriod, "node-monitor-period", 0, "how often Nodes that are not ready are looked up in the cloud; 0 is the default of 5s")
+	f.DurationVar(&c.statusPeriod, "node-status-update-frequency", 0, "how often the addresses of Nodes are looked up in the cloud; 0 is the default of 5m")
+	f.IntVarP(&c.verbosity, "v", "v", 0, fmt.Sprintf("from %d on the same as --log-level=debug", debugVerbosity))
+	addNeedless(f, ccmNeedless...)
+}
+
+// level is how much is logged.
+func (c *ccmFlags) level(level string) string {
+	if c.verbosity >= debugVerbosity && !c.flags.Changed("log-level") {
+		return "debug"
+	}
+	return level
+}
+
+// configuration returns cfg as the flags have changed it.
+func (c *ccmFlags) configuration(cfg *config.Configuration) (*config.Configuration, error) {
+	out := *cfg
+	if out.ClusterName == "" {
+		out.ClusterName = c.clusterName
+	}
+	if out.Nodes.Cloud != config.NoCloud && c.cloudProvider != "" && c.cloudProvider != "external" && c.cloudProvider != string(out.Nodes.Cloud) {
+		return nil, fmt.Errorf("--cloud-provider is %q, but the configuration says that the nodes are in the cloud %q", c.cloudProvider, out.Nodes.Cloud)
+	}
+	runs, err := chosen(c.controllers)
+	if err != nil {
+		return nil, err
+	}
+	if !runs[serviceController] {
+		out.Classes = slices.DeleteFunc(slices.Clone(out.Classes), func(class config.Class) bool { return class.Backend != config.Announce })
+	}
+	if !runs[nodeController] && !runs[lifecycleController] {
+		out.Nodes.Cloud = config.NoCloud
+	}
+	return &out, nil
+}
+
+// nodes sets what the flags say of the node controllers.
+func (c *ccmFlags) nodes(o *nodes.Options) {
+	runs, _ := chosen(c.controllers) // configuration has told the error
+	o.NoInitializing, o.NoLifecycle = !runs[nodeController], !runs[lifecycleController]
+	o.Workers, o.MonitorPeriod, o.StatusPeriod = c.nodeSyncs, c.monitorPeriod, c.statusPeriod
+}
+
+// Controllers by the names of --controllers.
+const (
+	nodeController      = "cloud-node"
+	lifecycleController = "cloud-node-lifecycle"
+	serviceController   = "service"
+	routeController     = "route" // there is none; others may switch it off
+)
+
+// controllerNames are the names of --controllers, those of today and of old.
+var controllerNames = map[string]string{
+	"cloud-node": nodeController, "cloud-node-controller": nodeController,
+	"cloud-node-lifecycle": lifecycleController, "cloud-node-lifecycle-controller": lifecycleController,
+	"service": serviceController, "service-lb-controller": serviceController,
+	"route": routeController, "node-route-controller": routeController,
+}
+
+// chosen says which controllers a list as in --controllers wants: a name, -name,
+// or * for all that are not named.
+func chosen(list []string) (map[string]bool, error) {
+	out := map[string]bool{}
+	rest := slices.Contains(list, "*")
+	for _, c := range controllerNames {
+		out[c] = rest
+	}
+	for _, entry := range list {
+		name, off := strings.CutPrefix(entry, "-")
+		if entry == "*" {
+			continue
+		}
+		c, known := controllerNames[name]
+		if !known {
+			return nil, fmt.Errorf("--controllers: %q is not known; there are %s, %s and %s", entry, nodeController, lifecycleController, serviceController)
+		}
+		out[c] = !off
+	}
+	return out, nil
+}

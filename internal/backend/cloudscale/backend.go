@@ -1,0 +1,168 @@
+package cloudscale
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/cloudscale"
+	"fairlead.io/internal/lb"
+)
+
+// Options of a backend.
+type Options struct {
+	Client *cloudscale.Client
+	// Servers of the project, shared with whoever else reads them.
+	Servers *cloudscale.Listing
+	// Cluster is this cluster's name in the project. What is created is tagged
+	// with it; orphans are only looked for if it is not empty.
+	Cluster string
+}
+
+// Backend makes load balancers what Services ask for. It is safe for concurrent
+// use, as long as nobody works on the same Service at the same time.
+type Backend struct {
+	client  *cloudscale.Client
+	servers *cloudscale.Listing
+	cluster string
+	have    *inventory
+
+	// paced is set once the cloud refused a change because of the one before:
+	// from then on a look is taken after each.
+	paced atomic.Bool
+	// singly is set once the cloud refused to change several fields at once.
+	singly atomic.Bool
+	// creating and changing are how long that takes for a load balancer.
+	creating, changing *pace
+
+	mu    sync.Mutex
+	memos map[types.UID]memo
+}
+
+// memo is what is remembered about a Service.
+type memo struct {
+	settled string    // what was wanted when all was as it should be
+	told    string    // what was wanted when a change was last told
+	missing string    // nodes whose servers were not found
+	created time.Time // when a load balancer may have been made, but the answer was lost
+}
+
+// New makes a backend.
+func New(o Options) *Backend {
+	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, have: newInventory(o.Client), creating: newPace(firstLook, lookAgainMost), changing: newPace(firstTry, tryAgainMost), memos: map[types.UID]memo{}}
+}
+
+// Want is what Kubernetes says about one Service.
+type Want struct {
+	Service *corev1.Service
+	// Gone: the Service is being deleted, or is no longer ours. Nothing of it
+	// shall be left, whatever it says.
+	Gone bool
+	// Nodes of the cluster: all of them.
+	Nodes []*corev1.Node
+	// Services of the cluster: all of type LoadBalancer. Two may ask for the same.
+	Services []*corev1.Service
+	// DryRun: only tell what would be done.
+	DryRun bool
+}
+
+// Outcome is what a look at one Service has led to.
+type Outcome struct {
+	// Plan that was made, and how many of its steps were done.
+	Plan lb.Plan
+	Done int
+
+	// Reason is how the Service stands.
+	Reason lb.Reason
+	// Tell has what else is to be told, by events. What holds for longer is here
+	// at every look, in the same words.
+	Tell []lb.Reason
+
+	// Annotations to be written on the Service; nil: none.
+	Annotations map[string]string
+	// Ingress to be published; nil: what is published stays.
+	Ingress []corev1.LoadBalancerIngress
+
+	// Gone: nothing is left in the cloud.
+	Gone bool
+	// Again is when to look again; 0: when something has changed.
+	Again time.Duration
+}
+
+// Sync takes one look at a Service and does what can be done now. An error is
+// also told in the outcome; without Again it is to be tried again as any error.
+func (b *Backend) Sync(ctx context.Context, w Want) (Outcome, error) {
+	seen, err := b.Observe(ctx, w)
+	if err != nil {
+		return failed(w, err), err
+	}
+	out := Outcome{Plan: seen.Plan(), Tell: seen.Tell, Again: seen.again}
+	if w.DryRun {
+		out.dry(seen)
+		return out, nil
+	}
+	news := b.news(w, seen, out.Plan)
+	result, err := b.apply(ctx, seen, out.Plan)
+	out.Done = result.Done
+	if result.Again > 0 && (out.Again == 0 || result.Again < out.Again) {
+		out.Again = result.Again
+	}
+	b.remember(w, seen, result, err)
+	if news != "" && result.Done > 0 {
+		out.Tell = append(out.Tell, news.With(out.Plan))
+	}
+	if err != nil {
+		f := failed(w, err)
+		out.Reason, out.Annotations = f.Reason, b.annotations(seen, result)
+		if f.Again > 0 {
+			out.Again = f.Again
+		}
+		return out, err
+	}
+	b.conclude(&out, w, seen, result)
+	return out, nil
+}
+
+// apply does a plan while nobody else of this process changes the load balancer.
+func (b *Backend) apply(ctx context.Context, seen *Observation, p lb.Plan) (Result, error) {
+	if own := seen.Actual.lb(); own != nil && !p.Empty() {
+		unlock, err := b.client.Lock(ctx, own.UUID)
+		if err != nil {
+			return Result{}, err
+		}
+		defer unlock()
+	}
+	began := time.Now()
+	r, err := b.Apply(ctx, p)
+	r.again(b.goOn(seen.uid, began, r))
+	return r, err
+}
+
+// goOn says when to go on with a plan that has to wait for the cloud, and learns
+// how long that takes.
+func (b *Backend) goOn(service string, began time.Time, r Result) time.Duration {
+	switch now := time.Now(); {
+	case r.Created != nil && r.Busy:
+		return b.creating.begin(r.Created.UUID, now)
+	case r.Busy && r.Done == 0:
+		return b.changing.busy(service, now)
+	case r.Busy:
+		b.changing.done(service, began)
+		return b.changing.begin(service, now)
+	default:
+		b.changing.forget(service)
+		return 0
+	}
+}
+
+// Forget drops what is remembered about a Service that no longer exists.
+func (b *Backend) Forget(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.memos, uid)
+	b.changing.forget(string(uid))
+}

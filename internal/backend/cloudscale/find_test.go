@@ -1,0 +1,102 @@
+package cloudscale
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fairlead.io/internal/cloudscale"
+	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/lb"
+)
+
+func TestFind(t *testing.T) {
+	own := cloudscale.LoadBalancer{UUID: "own", Name: "k8s-service-deadbeef"}
+	stray := cloudscale.LoadBalancer{UUID: "stray", Name: "stray"}
+	tagged := func(o cloudscale.LoadBalancer, uid string) cloudscale.LoadBalancer {
+		o.Tags = cloudscale.Tags{tagUID: uid}
+		return o
+	}
+	twin := own
+	twin.UUID = "twin"
+	young := func(s *corev1.Service) { s.CreationTimestamp = metav1.Time{Time: now.Add(time.Hour)} }
+	uuid := func(id string) edit { return annotated(compat.AnnotationUUID, id) }
+	for _, test := range []struct {
+		name   string
+		edits  []edit
+		all    []cloudscale.LoadBalancer
+		others []*corev1.Service
+		gone   bool
+		want   string
+		reason lb.Code
+	}{
+		{name: "none", all: []cloudscale.LoadBalancer{stray}},
+		{name: "by name", all: []cloudscale.LoadBalancer{stray, own}, want: "own"},
+		{name: "by UUID, renamed", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{stray}, want: "stray"},
+		{name: "by both", edits: []edit{uuid("own")}, all: []cloudscale.LoadBalancer{stray, own}, want: "own"},
+		{name: "UUID that is gone, by name", edits: []edit{uuid("lost")}, all: []cloudscale.LoadBalancer{own}, want: "own"},
+		{name: "by another name", edits: []edit{annotated(compat.AnnotationName, "stray")}, all: []cloudscale.LoadBalancer{stray, own}, want: "stray"},
+		{name: "an empty name is nobody's", edits: []edit{annotated(compat.AnnotationName, "")}, all: []cloudscale.LoadBalancer{{UUID: "x"}}},
+		{name: "one by UUID, another by name", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{stray, own}, reason: lb.LoadBalancerAmbiguous},
+		{name: "two of the name", all: []cloudscale.LoadBalancer{own, twin}, reason: lb.LoadBalancerAmbiguous},
+		{name: "two of the name, one written down", edits: []edit{uuid("own")}, all: []cloudscale.LoadBalancer{own, twin}, reason: lb.LoadBalancerAmbiguous},
+		{name: "two of the name, all shall go", all: []cloudscale.LoadBalancer{own, twin}, gone: true, want: "own twin"},
+		{name: "two of a name that may be anybody's", edits: []edit{annotated(compat.AnnotationName, "stray")},
+			all: []cloudscale.LoadBalancer{stray, {UUID: "y", Name: "stray"}}, gone: true, reason: lb.LoadBalancerAmbiguous},
+		{name: "two of such a name, one is surely ours", edits: []edit{annotated(compat.AnnotationName, "stray")},
+			all: []cloudscale.LoadBalancer{tagged(stray, "deadbeef"), {UUID: "y", Name: "stray"}}, gone: true, want: "stray"},
+
+		{name: "copied with its annotations", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{tagged(stray, "cafe")}, others: []*corev1.Service{other("first", "cafe")}, reason: lb.LoadBalancerTaken},
+		{name: "copied and deleted", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{tagged(stray, "cafe")}, others: []*corev1.Service{other("first", "cafe")}, gone: true},
+		{name: "copied, without tags", edits: []edit{uuid("x")}, all: []cloudscale.LoadBalancer{{UUID: "x", Name: "k8s-service-cafe"}}, others: []*corev1.Service{other("first", "cafe")}, reason: lb.LoadBalancerTaken},
+		{name: "copied, with a name", edits: []edit{uuid("stray"), young}, all: []cloudscale.LoadBalancer{stray}, others: []*corev1.Service{other("first", "cafe", uuid("stray"))}, reason: lb.LoadBalancerTaken},
+		{name: "the one that was copied", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{stray}, others: []*corev1.Service{other("second", "cafe", uuid("stray"), young)}, want: "stray"},
+		{name: "its first owner is gone", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{tagged(stray, "cafe")}, want: "stray"},
+		{name: "copied, and has its own", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{tagged(stray, "cafe"), own}, others: []*corev1.Service{other("first", "cafe")}, want: "own"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := service(test.edits...)
+			f := find(Want{Service: s, Gone: test.gone, Services: append(test.others, s)}, test.all)
+			var ids []string
+			for _, o := range f.own {
+				ids = append(ids, o.UUID)
+			}
+			code := lb.Code("")
+			if f.reason != nil {
+				code = f.reason.Code
+			}
+			if got := strings.Join(ids, " "); got != test.want || code != test.reason {
+				t.Errorf("found %q %s, want %q %s", got, code, test.want, test.reason)
+			}
+		})
+	}
+}
+
+// A Service is read by newer rules if its load balancer is new, or if it asks
+// for them.
+func TestVersionOfRules(t *testing.T) {
+	asked := annotated(compat.AnnotationConfigVersion, "2")
+	old := annotated(compat.AnnotationConfigVersion, "1")
+	ours := &cloudscale.LoadBalancer{Tags: cloudscale.Tags{tagVersion: "2"}}
+	for _, test := range []struct {
+		name string
+		edit edit
+		own  *cloudscale.LoadBalancer
+		want compat.Version
+	}{
+		{"new", func(*corev1.Service) {}, nil, 2},
+		{"new, by old rules", old, nil, 1},
+		{"was there before", func(*corev1.Service) {}, &cloudscale.LoadBalancer{}, 1},
+		{"was there before, and asks", asked, &cloudscale.LoadBalancer{}, 2},
+		{"was made by us, which is not written down yet", func(*corev1.Service) {}, ours, 2},
+		{"was taken over", func(*corev1.Service) {}, &cloudscale.LoadBalancer{Tags: cloudscale.Tags{tagVersion: "1"}}, 1},
+		{"goes back", old, ours, 1},
+	} {
+		if got := version(service(test.edit), test.own); got != test.want {
+			t.Errorf("%s: %d", test.name, got)
+		}
+	}
+}

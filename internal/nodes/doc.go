@@ -1,0 +1,9 @@
+// Package nodes looks after Node objects in a cluster whose nodes are servers of
+// a cloud: it says what they are, which addresses they have, that they were shut
+// down, and removes those whose server is gone.
+//
+// The two controllers that do so are those of k8s.io/cloud-provider, as every
+// cloud controller manager has them, and work as documented there. This package
+// answers their questions about the cloud, and tells users what they only log.
+// It knows nothing of Services.
+package nodes

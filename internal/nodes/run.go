@@ -1,0 +1,131 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/controllers/node"
+	"k8s.io/cloud-provider/controllers/nodelifecycle"
+	"k8s.io/component-base/metrics/prometheus/controllers"
+
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/patient"
+)
+
+// Options of the node controllers.
+type Options struct {
+	REST      *rest.Config
+	Cloud     string // its name
+	Instances cloudprovider.InstancesV2
+	Log       *slog.Logger
+
+	// MonitorPeriod is how often Nodes that are not ready are looked up in the
+	// cloud; 0 is 5 seconds.
+	MonitorPeriod time.Duration
+	// StatusPeriod is how often the addresses of all Nodes are; 0 is 5 minutes.
+	StatusPeriod time.Duration
+	// Workers is how many Nodes are written at the same time; 0 is 4.
+	Workers int
+	// NoInitializing leaves new Nodes and addresses to others, NoLifecycle those
+	// that are not ready.
+	NoInitializing, NoLifecycle bool
+}
+
+const (
+	defaultMonitorPeriod = 5 * time.Second
+	defaultStatusPeriod  = 5 * time.Minute
+	defaultWorkers       = 4
+
+	component = "fairlead"
+)
+
+// Controllers are the node controllers as a part of a process.
+type Controllers struct{ o Options }
+
+// New makes the node controllers.
+func New(o Options) *Controllers {
+	o.MonitorPeriod = cmp.Or(o.MonitorPeriod, defaultMonitorPeriod)
+	o.StatusPeriod = cmp.Or(o.StatusPeriod, defaultStatusPeriod)
+	o.Workers = cmp.Or(o.Workers, defaultWorkers)
+	return &Controllers{o}
+}
+
+// NeedLeaderElection is true: one process writes Nodes.
+func (c *Controllers) NeedLeaderElection() bool { return true }
+
+// Start runs them until ctx ends.
+func (c *Controllers) Start(ctx context.Context) error {
+	writer, err := kubernetes.NewForConfig(unlimited(c.o.REST))
+	if err != nil {
+		return fmt.Errorf("make client of the node controllers: %w", err)
+	}
+	reader, err := kubernetes.NewForConfig(patient.Config(c.o.REST, c.o.Log))
+	if err != nil {
+		return fmt.Errorf("make client of the node controllers: %w", err)
+	}
+	events := record.NewBroadcaster(record.WithContext(ctx))
+	defer events.Shutdown()
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: writer.CoreV1().Events("")})
+	recorder := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
+
+	of := cloud{c.o.Cloud, &telling{InstancesV2: c.o.Instances, now: time.Now, tell: func(n *corev1.Node, r lb.Reason) {
+		kind := corev1.EventTypeNormal
+		if r.Warning() {
+			kind = corev1.EventTypeWarning
+		}
+		recorder.Event(n, kind, string(r.Code), r.Text)
+		c.o.Log.Warn("node has a problem", "node", n.Name, "reason", r.Code, "text", r.Text)
+	}}}
+	all := informers.NewSharedInformerFactoryWithOptions(reader, 0, informers.WithTransform(slim))
+	initializing, err := node.NewCloudNodeController(all.Core().V1().Nodes(), writer, of, c.o.StatusPeriod, int32(c.o.Workers), int32(c.o.Workers))
+	if err != nil {
+		return fmt.Errorf("make node controller: %w", err)
+	}
+	lifecycle, err := nodelifecycle.NewCloudNodeLifecycleController(all.Core().V1().Nodes(), writer, of, c.o.MonitorPeriod, c.o.Workers)
+	if err != nil {
+		return fmt.Errorf("make node lifecycle controller: %w", err)
+	}
+	all.Start(ctx.Done())
+	defer all.Shutdown()
+	if all.WaitForCacheSync(ctx.Done()); ctx.Err() != nil {
+		return nil
+	}
+	c.o.Log.Info("looking after nodes", "cloud", c.o.Cloud)
+	running := controllers.NewControllerManagerMetrics(component)
+	var both sync.WaitGroup
+	if !c.o.NoLifecycle {
+		both.Go(func() { lifecycle.Run(ctx, running) })
+	}
+	if !c.o.NoInitializing {
+		both.Go(func() { initializing.RunWithContext(ctx, running) })
+	}
+	both.Wait()
+	return nil
+}
+
+// unlimited leaves limiting to the API server's own fairness.
+func unlimited(base *rest.Config) *rest.Config {
+	c := rest.CopyConfig(base)
+	c.QPS = -1
+	return c
+}
+
+// slim drops what is large and nobody reads: the images on a node.
+func slim(in any) (any, error) {
+	if n, ok := in.(*corev1.Node); ok {
+		n.ManagedFields, n.Status.Images = nil, nil
+	}
+	return in, nil
+}

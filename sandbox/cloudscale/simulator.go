@@ -1,0 +1,176 @@
+package cloudscale
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Busy says what happens to a change of a load balancer that is changing.
+type Busy string
+
+const (
+	// BusyRefuses answers 400 until the load balancer has changed. It is the
+	// default, for who copes with it copes with the other too.
+	BusyRefuses Busy = "refuse"
+	// BusyWaits lets a change wait for the one before it, so that changes of
+	// one load balancer happen one after the other. The cloud's own tests
+	// change running load balancers without a pause, so it cannot refuse them.
+	// While a load balancer is being made, changes of it are refused here too.
+	BusyWaits Busy = "wait"
+)
+
+// Clock tells the time. The default is the system's, and that of a bubble of
+// testing/synctest inside one.
+type Clock interface {
+	Now() time.Time
+	After(time.Duration) <-chan time.Time
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time                         { return time.Now() }
+func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// Options of a simulator. The zero value is a good start.
+type Options struct {
+	Token         string // may do everything; default "sandbox"
+	ReadOnlyToken string // may only read; default: there is none
+	// Creating and Changing are how long a load balancer is "changing" after
+	// it was made, and after a change. Default one second; negative: not at all.
+	Creating, Changing time.Duration
+	Busy               Busy // default BusyRefuses
+	// KeepListeners leaves the listeners of a deleted pool without a pool.
+	// Otherwise they go with it. It is not known which of the two the cloud does.
+	KeepListeners bool
+	// Public are the prefixes that public addresses of each zone are taken
+	// from, one of each family, and FloatingIPs those of floating IPs.
+	// Default: prefixes that are set aside for documentation.
+	Public      map[string][]netip.Prefix
+	FloatingIPs []netip.Prefix
+	Reserved    []netip.Prefix // whose addresses are given to nobody who does not ask for them
+	Seed        uint64         // of all UUIDs; the same seed gives the same
+	Clock       Clock
+}
+
+// Simulator is a simulated cloud, safe for concurrent use.
+type Simulator struct {
+	options Options
+	closed  chan struct{}
+	close   func()
+
+	mu           sync.Mutex
+	random       *rand.Rand
+	networks     table[Network]
+	subnets      table[Subnet]
+	publicNets   map[string]Network // by zone; not in any list
+	publicSubs   table[Subnet]
+	servers      table[Server]
+	lbs          table[LoadBalancer]
+	pools        table[Pool]
+	members      table[Member]
+	listeners    table[Listener]
+	monitors     table[HealthMonitor]
+	fips         table[FloatingIP]
+	lastTaken    map[netip.Prefix]netip.Addr
+	unreachable  map[netip.Addr]bool
+	faults       []*Fault
+	log          []Request
+	counts       map[Call]int
+	probed       bool // health comes from real checks
+	changedState func()
+}
+
+// New returns a cloud with two zones and nothing in them.
+func New(o Options) *Simulator {
+	if o.Token == "" {
+		o.Token = "sandbox"
+	}
+	if o.Creating == 0 {
+		o.Creating = time.Second
+	}
+	if o.Changing == 0 {
+		o.Changing = time.Second
+	}
+	if o.Busy == "" {
+		o.Busy = BusyRefuses
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+	if o.Public == nil {
+		o.Public = map[string][]netip.Prefix{
+			"lpg1": {netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:1::/64")},
+			"rma1": {netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8:2::/64")},
+		}
+	}
+	if o.FloatingIPs == nil {
+		o.FloatingIPs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8:f::/48")}
+	}
+	s := &Simulator{
+		options:      o,
+		closed:       make(chan struct{}),
+		random:       rand.New(rand.NewPCG(o.Seed, 0)),
+		publicNets:   make(map[string]Network),
+		lastTaken:    make(map[netip.Prefix]netip.Addr),
+		unreachable:  make(map[netip.Addr]bool),
+		counts:       make(map[Call]int),
+		changedState: func() {},
+	}
+	s.pools.group = func(p *Pool) string { return p.LoadBalancer }
+	s.listeners.group = func(l *Listener) string { return l.LoadBalancer }
+	s.members.group = func(m *Member) string { return m.Pool }
+	s.monitors.group = func(m *HealthMonitor) string { return m.Pool }
+	s.close = sync.OnceFunc(func() { close(s.closed) })
+	for _, zone := range zones {
+		network := Network{UUID: s.uuid(), Name: "Public", Zone: zone}
+		s.publicNets[zone] = network
+		for _, p := range o.Public[zone] {
+			id := s.uuid()
+			s.publicSubs.add(id, &Subnet{UUID: id, Network: network.UUID, CIDR: p, Gateway: p.Addr().Next()})
+		}
+	}
+	return s
+}
+
+// Close ends requests that wait; they are not answered.
+func (s *Simulator) Close() { s.close() }
+
+// Token is the one that may do everything.
+func (s *Simulator) Token() string { return s.options.Token }
+
+// uuid returns a new one, of version 4.
+func (s *Simulator) uuid() string {
+	high, low := s.random.Uint64(), s.random.Uint64()
+	high = high&^0xf000 | 0x4000
+	low = low&^(3<<62) | 2<<62
+	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", high>>32, high>>16&0xffff, high&0xffff, low>>48, low&0xffffffffffff)
+}
+
+func (s *Simulator) now() time.Time { return s.options.Clock.Now() }
+
+// Settle ends every change that is under way, as if its time had passed.
+func (s *Simulator) Settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for lb := range s.lbs.all() {
+		if lb.busyUntil.After(now) {
+			lb.busyUntil = now
+		}
+		if lb.built.After(now) {
+			lb.built = now
+		}
+	}
+	for server := range s.servers.all() {
+		if server.changed.After(now) {
+			server.changed = now
+		}
+	}
+	for m := range s.members.all() {
+		m.health.settled = true
+	}
+	s.changedState()
+}

@@ -1,0 +1,106 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// cloudSteps put Fairlead into a cluster in a cloud, as the manual of the cloud's
+// own controller manager does with that one: a Secret with the access token, then
+// a DaemonSet on the control plane, which runs while all nodes are still tainted.
+// The web server of examples/ follows when they are not.
+func (i *installation) cloudSteps() []installStep {
+	return []installStep{
+		{"access token of the cloud", i.storeToken},
+		{"image of Fairlead", i.loadImage},
+		{"Fairlead as cloud controller manager", i.installInCloud},
+		{"nodes initialised by it", i.awaitInitialized},
+		{"examples", func(ctx context.Context, note io.Writer) error { return i.applyExamples(ctx, note, webExample) }},
+		{"an answer from the example", i.awaitAnswer},
+	}
+}
+
+// installInCloud installs what deploy/cloudscale.yaml has, for this cloud.
+func (i *installation) installInCloud(ctx context.Context, note io.Writer) error {
+	return i.helm(ctx, note, "upgrade", "--install",
+		"fairlead", "charts/fairlead", "--namespace", metav1.NamespaceSystem,
+		"--set", "cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet",
+		"--set", "cloudscale.apiURL=http://"+cloudAddress().String(),
+		"--set", "clusterName="+i.cluster.Name,
+		"--set", "image.tag="+i.tag, "--wait", "--timeout", "5m")
+}
+
+// awaitInitialized waits until every node is known in the cloud, and takes pods.
+func (i *installation) awaitInitialized(ctx context.Context, note io.Writer) error {
+	for _, n := range i.cluster.nodes() {
+		if err := i.kubectl(ctx, note, "wait", "node/"+n.name, "--for", "jsonpath={.spec.providerID}", "--timeout", "1m"); err != nil {
+			return err
+		}
+	}
+	return i.kubectl(ctx, note, "get", "nodes", "--output", "wide", "--label-columns", "topology.kubernetes.io/zone,node.kubernetes.io/instance-type")
+}
+
+// storeToken makes the Secret kube-system/cloudscale.
+func (i *installation) storeToken(ctx context.Context, _ io.Writer) error {
+	token, err := os.ReadFile(i.cluster.cloudToken())
+	if err != nil {
+		return fmt.Errorf("read the cloud's token: %w", err)
+	}
+	config, err := i.cluster.RESTConfig()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: Cloudscale},
+		StringData: map[string]string{"access-token": strings.TrimSpace(string(token))},
+	}
+	secrets := client.CoreV1().Secrets(secret.Namespace)
+	_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("store the cloud's token: %w", err)
+	}
+	return nil
+}
+
+func (i *installation) tellNextInCloud() {
+	fmt.Fprintf(i.cluster.Progress, `
+The nodes are servers of a simulated cloudscale.ch. Fairlead is its cloud controller
+manager, and the load balancer of the Service "web" answers at %[1]s. Try:
+
+  export KUBECONFIG=%[2]s PATH=%[3]s:$PATH
+  kubectl get nodes --label-columns topology.kubernetes.io/zone,node.kubernetes.io/instance-type
+  kubectl describe service web
+  %[4]s exec client -- curl http://%[1]s
+  kubectl logs --namespace kube-system --selector k8s-app=cloudscale-cloud-controller-manager
+
+See what a change would cost, then make it:
+
+  kubectl annotate service web fairlead.io/dry-run=true k8s.cloudscale.ch/loadbalancer-pool-protocol=proxy
+  kubectl describe service web
+  kubectl annotate service web fairlead.io/dry-run- k8s.cloudscale.ch/loadbalancer-pool-protocol-
+
+Look into the cloud, and stop a server:
+
+  %[4]s cloud GET /v1/load-balancers
+  %[4]s cloud GET /sandbox/log
+  %[4]s kill node3 && kubectl describe node node3
+
+docs/guides/cloudscale.md is the manual. "%[4]s down" ends it, and lists the load balancers
+of Services that were not deleted before.
+`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand())
+}
