@@ -60,7 +60,7 @@ func (p *page) table(heads ...string) {
 }
 
 func reasonsPage(p *page) error {
-	p.title("Reasons", "internal/lb/reason.go", `Everything that Fairlead tells about a Service, a pool or an agent has one of these
+	p.title("Reasons", "internal/lb/reason_*.go", `Everything that Fairlead tells about a Service, a pool or an agent has one of these
 reasons. The same code is the reason of the condition (`+"`fairlead.io/Ready`"+` on a
 Service, `+"`Ready`"+` on a pool and on an agent), the reason of the event, and the label of
 the metric. What agents tell about Services is told by events alone. The list is complete.

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"net/netip"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,12 +18,12 @@ import (
 // declaredCodes returns the constants of type Code in the source, by value.
 func declaredCodes(t *testing.T) map[Code]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, 0)
+	files, err := filepath.Glob("reason_*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	codes := map[Code]string{}
-	ast.Inspect(file, func(n ast.Node) bool {
+	look := func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
 			return true
@@ -38,7 +39,14 @@ func declaredCodes(t *testing.T) map[Code]string {
 			codes[Code(value)] = name.Name
 		}
 		return true
-	})
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, look)
+	}
 	return codes
 }
 
