@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"fairlead.io/internal/config"
+	"fairlead.io/test/rig"
+)
+
+// journal keeps what is logged, and what is asked of the API server.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	next http.RoundTripper
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (j *journal) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "configmaps") {
+		_, _ = j.Write([]byte("asked for " + r.URL.Path + "\n"))
+	}
+	return j.next.RoundTrip(r)
+}
+
+// An agent that may not read the ConfigMap goes on without it, says so once, and
+// takes it up when it may: by the narrowest right, for one ConfigMap of one namespace.
+func configMapIsReadOnceAllowed(t *testing.T, r *rig.Rig) {
+	kube, err := kubernetes.NewForConfig(r.API.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: "kubevip"}
+	if _, err := kube.CoreV1().ConfigMaps(meta.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"cidr-global": "0.0.0.0/32"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	j := &journal{}
+	o := Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: config.Default(), Log: slog.New(slog.NewTextHandler(j, nil)), KubeVIP: types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}}
+	o.REST.Impersonate.UserName = "some-agent"
+	o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { j.next = next; return j })
+	t.Run("and ends", func(t *testing.T) { // see TestMain for what it may leave behind
+		a := newTestAgent(t)
+		a.inbox = newInbox()
+		if err := a.followConfigMap(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+	})
+	j.text.Reset()
+	a := newTestAgent(t)
+	a.inbox = newInbox()
+	began := time.Now()
+	if err := a.followConfigMap(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took >= configMapPatience {
+		t.Errorf("waited %s for what may not be read", took)
+	}
+	rig.Eventually(t, "the agent has tried again", func() error {
+		if strings.Count(j.String(), "asked for") < 3 {
+			return errors.New(j.String())
+		}
+		return nil
+	})
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{meta.Name}, Verbs: []string{"get", "list", "watch"}}}}
+	if _, err := kube.RbacV1().Roles(meta.Namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "some-agent"}}}
+	if _, err := kube.RbacV1().RoleBindings(meta.Namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-a.inbox.arrived:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("not read, although it may be")
+	}
+	if !a.inbox.take().configMap {
+		t.Error("something else has changed")
+	}
+	var cm corev1.ConfigMap
+	if err := a.kubevip.Get(t.Context(), o.KubeVIP, &cm); err != nil || cm.Data["cidr-global"] == "" {
+		t.Errorf("%v, %v", cm.Data, err)
+	}
+	said := j.String()
+	if n := strings.Count(said, "may not be read"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, said)
+	}
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, "asked for") && line != "asked for /api/v1/namespaces/kube-system/configmaps\n" {
+			t.Error(line)
+		}
+	}
+}
