@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"fairlead.io/internal/agent"
@@ -46,11 +48,11 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	f.StringVar(&configFile, "config", "", "configuration file, the same as the controller's")
-	f.StringVar(&o.NodeName, "node-name", env("NODE_NAME", os.Getenv("METALLB_NODE_NAME")), "name of this node's Node object (default: $NODE_NAME or $METALLB_NODE_NAME)")
+	f.StringVar(&o.NodeName, "node-name", env("NODE_NAME", os.Getenv("METALLB_NODE_NAME")), "name of this node's Node object (default: $NODE_NAME, $METALLB_NODE_NAME or $vip_nodename)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the key of the gossip (default: the pod's, or "+defaultNamespace+")")
 	f.Uint16Var(&o.GossipPort, "gossip-port", 7947, "UDP and TCP port on which agents talk to each other; 0 switches gossip off")
 	f.StringVar(&o.ProxyHealthURL, "proxy-health-url", "http://127.0.0.1:10256/healthz", "where kube-proxy says whether it forwards; if it has once and stops, this node announces nothing; empty for none")
-	f.DurationVar(&o.Refresh, "announce-interval", 0, "how often addresses are announced again, for switches that forget; 0 is never (default: $"+refreshVariable+", in seconds, or 0)")
+	f.DurationVar(&o.Refresh, "announce-interval", 0, "how often addresses are announced again, for switches that forget; 0 is never (default: $"+refreshVariable+", in seconds, or $vip_arpRate, in milliseconds, or 0)")
 	f.Var(&refresh, "gratuitous-arp-interval", "MetalLB's name of --announce-interval, in seconds")
 	f.StringVar(&excludeFile, "exclude-interfaces-file", metallbExcludeFile, "file with a list announcedInterfacesToExclude of regular expressions: nothing is announced on interfaces that one matches, unless a pool names them; without it those of pods and containers are left out")
 	f.BoolVar(&o.IgnoreExcludeLabel, "ignore-exclude-lb", false, "announce also from nodes with the label node.kubernetes.io/exclude-from-external-load-balancers")
@@ -62,7 +64,12 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 	addNeedless(f, needlessForAgent...)
 	c.MarkFlagsMutuallyExclusive("announce-interval", "gratuitous-arp-interval")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
-		if o.NodeName == "" {
+		theirs, err := config.KubeVIPDaemonFrom(os.Environ())
+		if err != nil {
+			return err
+		}
+		o.Interface, o.KubeVIP = theirs.Interface, types.NamespacedName(config.KubeVIPMapFrom(os.Getenv))
+		if o.NodeName = cmp.Or(o.NodeName, theirs.NodeName); o.NodeName == "" {
 			return fmt.Errorf("--node-name is needed")
 		}
 		o.Config = config.Default()
@@ -71,7 +78,9 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 				return err
 			}
 		}
-		o.Config = classic.configuration(o.Config)
+		if o.Config, err = servedClasses(o.Config, &classic, os.Environ()); err != nil {
+			return err
+		}
 		o.MetalLBNamespace, o.Pod = classic.namespace, podIn(classic.namespace)
 		if metricsAddress, err = classic.metrics(metricsAddress); err != nil {
 			return err
@@ -80,7 +89,7 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 			return err
 		}
 		if !f.Changed("announce-interval") {
-			if o.Refresh, err = refreshOf(f, refresh); err != nil {
+			if o.Refresh, err = refreshOf(f, refresh, theirs.Refresh); err != nil {
 				return err
 			}
 		}
@@ -92,6 +101,7 @@ that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.
 			return err
 		}
 		tellNeedless(f, o.Log, needlessForAgent...)
+		tellIdle(theirs, o.Log)
 		if o.REST, err = restConfig(kubeconfig, "agent"); err != nil {
 			return err
 		}
@@ -140,11 +150,14 @@ const (
 )
 
 // refreshOf returns how often addresses are announced again, as MetalLB's flag or
-// its environment variable says.
-func refreshOf(f *pflag.FlagSet, flag seconds) (time.Duration, error) {
+// its environment variable says, or as others do.
+func refreshOf(f *pflag.FlagSet, flag seconds, others time.Duration) (time.Duration, error) {
 	text := os.Getenv(refreshVariable)
-	if f.Changed("gratuitous-arp-interval") || text == "" {
+	switch {
+	case f.Changed("gratuitous-arp-interval"):
 		return time.Duration(flag), nil
+	case text == "":
+		return others, nil
 	}
 	if err := flag.Set(text); err != nil {
 		return 0, fmt.Errorf("$%s: %w", refreshVariable, err)

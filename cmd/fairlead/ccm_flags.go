@@ -29,6 +29,7 @@ type ccmFlags struct {
 	flags *pflag.FlagSet
 
 	master         string
+	outside        bool
 	cloudProvider  string
 	clusterName    string
 	controllers    []string
@@ -99,10 +100,11 @@ var ccmNeedless = []needless{
 func (c *ccmFlags) add(f *pflag.FlagSet) {
 	c.flags = f
 	f.StringVar(&c.master, "master", "", "address of the API server, in place of the kubeconfig's")
-	f.StringVar(&c.cloudProvider, "cloud-provider", "", "the cloud that the configuration names, or external")
+	f.BoolVar(&c.outside, "OutSideCluster", false, "use ~/.kube/config if there is no --kubeconfig, even in a pod")
+	f.StringVar(&c.cloudProvider, "cloud-provider", "", "the cloud that the configuration names, or external; "+kubevipCloud+" without --config: be kube-vip's cloud provider, as if $"+config.EnvKubeVIPNamespace+" were set")
 	f.StringVar(&c.clusterName, "cluster-name", "", "name of the cluster, if the configuration has none")
 	f.StringSliceVar(&c.controllers, "controllers", []string{"*"}, "which of cloud-node, cloud-node-lifecycle and service run; * is all, -NAME all but that one")
-	f.StringVar(&c.leaseName, "leader-elect-resource-name", "", "name of the Lease (default: "+controller.LeaderLease+", or "+ccmLease+" if there is no --config but the access token of a cloud)")
+	f.StringVar(&c.leaseName, "leader-elect-resource-name", "", "name of the Lease (default: "+controller.LeaderLease+", or without --config "+ccmLease+" in a cloud, and "+kubevipLease+" in place of kube-vip's cloud provider)")
 	f.StringVar(&c.leaseNamespace, "leader-elect-resource-namespace", "", "the same as --leader-elect-namespace")
 	f.IntVar(&c.serviceSyncs, "concurrent-service-syncs", 0, "the same as --workers")
 	f.IntVar(&c.nodeSyncs, "concurrent-node-syncs", 0, "how many Nodes are written at the same time, in a cloud; 0 is the default")
@@ -126,8 +128,11 @@ func (c *ccmFlags) configuration(cfg *config.Configuration) (*config.Configurati
 	if out.ClusterName == "" {
 		out.ClusterName = c.clusterName
 	}
-	if out.Nodes.Cloud != config.NoCloud && c.cloudProvider != "" && c.cloudProvider != "external" && c.cloudProvider != string(out.Nodes.Cloud) {
+	if out.Nodes.Cloud != config.NoCloud && !slices.Contains([]string{"", "external", kubevipCloud}, c.cloudProvider) && c.cloudProvider != string(out.Nodes.Cloud) {
 		return nil, fmt.Errorf("--cloud-provider is %q, but the configuration says that the nodes are in the cloud %q", c.cloudProvider, out.Nodes.Cloud)
+	}
+	if c.cloudProvider == kubevipCloud && !slices.Contains(out.Backends(), config.KubeVIP) {
+		return nil, fmt.Errorf("--cloud-provider is %q, but the configuration has no class with the backend %q", c.cloudProvider, config.KubeVIP)
 	}
 	runs, err := chosen(c.controllers)
 	if err != nil {

@@ -49,12 +49,12 @@ else from where the API server can be reached.`,
 	pod := podNamespaceOr("")
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
-	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, be the cloud controller manager of cloudscale.ch)")
+	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, be the cloud controller manager of cloudscale.ch; with $"+config.EnvKubeVIPNamespace+", $"+config.EnvKubeVIPConfigMap+" or $"+config.EnvKubeVIPClassMode+", be kube-vip's cloud provider)")
 	f.IntVar(&o.Workers, "workers", 16, "how many Services with addresses from pools are written at the same time; in a cloud, up to 100 are worked on, which mostly wait for it")
 	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
-	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod)")
-	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's)")
+	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod, or in place of kube-vip's cloud provider)")
+	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's; "+defaultNamespace+" in place of kube-vip's cloud provider)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
 	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "how often load balancers in a cloud are compared with what Services ask for, and repaired; 0 is never")
 	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; tell in events what would be changed, and what that would cost")
@@ -70,26 +70,27 @@ else from where the API server can be reached.`,
 		if o.Workers < 1 {
 			return fmt.Errorf("--workers is %d, must be at least 1", o.Workers)
 		}
-		leaderNamespace = cmp.Or(ccm.leaseNamespace, leaderNamespace)
-		if leaderElect && leaderNamespace == "" {
-			return fmt.Errorf("--leader-elect outside of a pod needs --leader-elect-namespace")
+		getenv := ccm.environment(os.Getenv)
+		o.KubeVIPMap = config.KubeVIPMapFrom(getenv)
+		if configFile != "" {
+			o.Config, err = config.Load(configFile)
+		} else {
+			o.Config, err = config.FromEnv(getenv)
 		}
-		if leaderElect {
-			o.LeaderNamespace = leaderNamespace
-		}
-		o.LeaderLease = ccm.leaseName
-		o.KubeVIPMap = config.KubeVIPMapFrom(os.Getenv)
-		if o.Config, err = config.FromEnv(os.Getenv); err != nil {
+		if err != nil {
 			return err
 		}
-		if configFile != "" {
-			if o.Config, err = config.Load(configFile); err != nil {
-				return err
-			}
-		} else if o.Config.Nodes.Cloud != config.NoCloud {
-			o.LeaderLease = cmp.Or(o.LeaderLease, ccmLease)
+		leader, err := ccm.leadership(leadership{elect: leaderElect, namespace: leaderNamespace}, o.Config, configFile != "")
+		if err != nil {
+			return err
 		}
-		o.Config = classic.configuration(o.Config)
+		o.LeaderLease = leader.name
+		if leader.elect {
+			o.LeaderNamespace = leader.namespace
+		}
+		if o.Config, err = servedClasses(o.Config, &classic, os.Environ()); err != nil {
+			return err
+		}
 		o.MetalLBNamespace, o.Pod = classic.namespace, podIn(classic.namespace)
 		if o.MetricsAddress, err = classic.metrics(o.MetricsAddress); err != nil {
 			return err
@@ -105,7 +106,10 @@ else from where the API server can be reached.`,
 			return err
 		}
 		tellNeedless(f, o.Log, needlessForController...)
-		if o.REST, err = restConfig(kubeconfig, "controller"); err != nil {
+		if configFile != "" {
+			tellOverruled(os.Getenv, o.Log)
+		}
+		if o.REST, err = restConfig(ccm.kubeconfig(kubeconfig), "controller"); err != nil {
 			return err
 		}
 		o.REST.Host = cmp.Or(ccm.master, o.REST.Host)
@@ -118,7 +122,7 @@ else from where the API server can be reached.`,
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(heapGrowth)
 		}
-		o.Log.Info("starting", "version", version, "api server", o.REST.Host, "leader election", leaderElect)
+		o.Log.Info("starting", "version", version, "api server", o.REST.Host, "leader election", leader.elect)
 		return controller.Run(c.Context(), o)
 	}
 	return c

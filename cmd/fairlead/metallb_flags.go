@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-
-	"fairlead.io/internal/config"
 )
 
 // defaultMetalLBNamespace is where MetalLB's own manifests put its objects.
@@ -100,14 +98,6 @@ func (m *metallbFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&m.namespace, "metallb-namespace", env("METALLB_NAMESPACE", defaultMetalLBNamespace), "namespace in which objects of MetalLB's kinds count (default: $METALLB_NAMESPACE, or "+defaultMetalLBNamespace+")")
 	f.Uint16Var(&m.metricsPort, "port", 0, "port of --metrics-address, on all addresses of the machine; 0 switches metrics off")
 	f.Uint16Var(&m.healthPort, "health-probe-port", 0, "port of --health-address")
-}
-
-// configuration returns c as the flags have changed it.
-func (m *metallbFlags) configuration(c *config.Configuration) *config.Configuration {
-	if m.flags.Changed("lb-class") {
-		return c.OnlyClass(m.class)
-	}
-	return c
 }
 
 // metrics returns where to answer /metrics, "" for nowhere.

@@ -100,7 +100,7 @@ func TestMetalLBFlags(t *testing.T) {
 			}
 			continue
 		}
-		c := m.configuration(config.Default())
+		c, err := servedClasses(config.Default(), &m, nil)
 		if err != nil || metrics != test.metrics || health != test.health || m.namespace != test.namespace || len(c.Classes) != test.classes {
 			t.Errorf("%s: metrics %q, health %q, namespace %q, classes %v, error %v", test.args, metrics, health, m.namespace, c.Classes, err)
 		}
@@ -113,13 +113,16 @@ func TestMetalLBFlags(t *testing.T) {
 func TestRefresh(t *testing.T) {
 	for _, test := range []struct {
 		flag, variable string
+		others         time.Duration
 		want           time.Duration
 		fails          bool
 	}{
 		{want: 0},
 		{flag: "30", want: 30 * time.Second},
 		{flag: "1m30s", want: 90 * time.Second},
-		{flag: "0", variable: "20", want: 0},
+		{flag: "0", variable: "20", others: time.Second, want: 0},
+		{others: 3 * time.Second, want: 3 * time.Second},
+		{variable: "20", others: 3 * time.Second, want: 20 * time.Second},
 		{variable: "20", want: 20 * time.Second},
 		{variable: "-1", fails: true},
 		{variable: "soon", fails: true},
@@ -137,7 +140,7 @@ func TestRefresh(t *testing.T) {
 		}
 		var got time.Duration
 		if err == nil {
-			got, err = refreshOf(f, s)
+			got, err = refreshOf(f, s, test.others)
 		}
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("flag %q, variable %q: %s, %v", test.flag, test.variable, got, err)

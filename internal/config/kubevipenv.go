@@ -1,0 +1,284 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"fairlead.io/internal/lb"
+)
+
+// Variables of kube-vip's own DaemonSet that are heeded.
+const (
+	envInterface        = "vip_interface"
+	envServiceInterface = "vip_servicesinterface"
+	envRate             = "vip_arpRate"
+	envNodeName         = "vip_nodename"
+	envServices         = "svc_enable"
+	envClassName        = "lb_class_name"
+	envClassOnly        = "lb_class_only"
+	envClassLegacy      = "lb_class_legacy_handling"
+
+	// anyInterface is the name that stands for no interface in particular.
+	anyInterface = "auto"
+	// interfaceLength is the length of the longest name of an interface.
+	interfaceLength = 15
+	// leastRate is below which kube-vip does not take vip_arpRate seriously.
+	leastRate = 500 * time.Millisecond
+)
+
+// Heed says what becomes of a variable of kube-vip's.
+type Heed int
+
+const (
+	// Heeded variables mean here what they mean there.
+	Heeded Heed = iota
+	// Needless ones have nothing to set here.
+	Needless
+	// Unserved ones ask for something that there is not.
+	Unserved
+)
+
+// KubeVIPVariable is a variable of the environment of kube-vip's own DaemonSet.
+type KubeVIPVariable struct {
+	// Name, or its beginning, with an asterisk.
+	Name string
+	Heed Heed
+	// Note says what it does, or why it does nothing.
+	Note string
+}
+
+const (
+	elected    = "agents agree among themselves which node has which address"
+	noControl  = "the address of the API server is for others to announce; leave kube-vip there for it, with svc_enable=false"
+	justLayer2 = "addresses are announced by ARP and NDP alone"
+	noEgress   = "the source addresses of what pods send are left alone"
+	elsewhere  = "--metrics-address and --health-address say where to listen"
+)
+
+// KubeVIPVariables are those that concern Services, and those that people may
+// take to.
+var KubeVIPVariables = []KubeVIPVariable{
+	{envServiceInterface, Heeded, "the interface on which Services are announced, unless they, their pool or the ConfigMap name another; auto is any that fits"},
+	{envInterface, Heeded, "the same, if there is no vip_servicesinterface"},
+	{envRate, Heeded, "how often addresses are announced again, in milliseconds, as --announce-interval; without it that is not needed"},
+	{envNodeName, Heeded, "the name of the Node, as --node-name"},
+	{envServices, Heeded, "must not be false: Services are all that agents are for"},
+	{envClassName, Heeded, "the spec.loadBalancerClass that is served beside Services without one; kube-vip.io/kube-vip-class if it is not set but one of the next two is"},
+	{envClassOnly, Heeded, "if true, Services without a class are not served"},
+	{envClassLegacy, Heeded, "if false, only the class of lb_class_name is served, Services without a class if that is empty"},
+
+	{"vip_arp", Needless, "addresses are announced by ARP and NDP"},
+	{"vip_subnet", Needless, "an address is for itself alone, whatever the subnet"},
+	{"vip_cidr", Needless, "an address is for itself alone, whatever the subnet"},
+	{"vip_leaderelection", Needless, elected},
+	{"vip_leasename", Needless, elected},
+	{"vip_leaseduration", Needless, elected},
+	{"vip_renewdeadline", Needless, elected},
+	{"vip_retryperiod", Needless, elected},
+	{"vip_leaseannotations", Needless, elected},
+	{"vip_singlenode", Needless, elected},
+	{"vip_startleader", Needless, elected},
+	{"vip_loseleadership*", Needless, elected},
+	{"vip_preserve_on_leadership_loss", Needless, elected},
+	{"svc_election", Needless, elected},
+	{"svc_leasename", Needless, elected},
+	{"per_service_election_on_demand", Needless, elected},
+	{"leader_election_type", Needless, elected},
+	{"etcd_*", Needless, elected},
+	{"vip_skipdad", Needless, "an address that nobody is known to have is probed for, which delays no other"},
+	{"vip_loglevel", Needless, "--log-level says how much is logged"},
+	{"prometheus_server", Needless, elsewhere},
+	{"health_check_port", Needless, elsewhere},
+	{"enable_service_security", Needless, "only the ports of the Service are open at its address, always"},
+	{"enable_endpoints", Needless, "EndpointSlices tell where pods serve"},
+	{"enable_endpointslices", Needless, "EndpointSlices tell where pods serve"},
+	{"debounce_time", Needless, "what changes at the same time is done together"},
+	{"dhcp_backoff_attempts", Needless, "DHCP servers are asked until one answers"},
+	{"dhcp_mode", Needless, "the Service says of which IP families its address is leased"},
+	{"iptables_backend", Needless, "the kernel's packet filter is used by nftables, in tables of our own"},
+	{"k8s_config_file", Needless, "--kubeconfig names the file"},
+
+	{"svc_namespace", Unserved, "Services of all namespaces are served; a class is for some of them (lb_class_name)"},
+	{"disable_service_updates", Unserved, "the controller publishes addresses in the status of Services"},
+	{"bgp_*", Unserved, justLayer2},
+	{"mpbgp_*", Unserved, justLayer2},
+	{"zebra_*", Unserved, justLayer2},
+	{"vip_routingtable*", Unserved, justLayer2},
+	{"vip_routingprotocol", Unserved, justLayer2},
+	{"vip_cleanroutingtable", Unserved, justLayer2},
+	{"vip_wireguard", Unserved, justLayer2},
+	{"egress_*", Unserved, noEgress},
+	{"EGRESS_CLEAN", Unserved, noEgress},
+	{"cp_enable", Unserved, noControl},
+	{"lb_enable", Unserved, noControl},
+	{"vip_ddns", Unserved, noControl},
+	{"enable_node_labeling", Unserved, "Agent objects tell which node has which address, and nodes get no labels"},
+	{"enable_upnp", Unserved, "routers are not asked to forward ports"},
+	{"mirror_dest_if", Unserved, "traffic is not mirrored"},
+	{"provider_config", Unserved, "there is no cloud provider of kube-vip's own"},
+	{"vip_packet*", Unserved, "there is no cloud provider of kube-vip's own"},
+}
+
+// KubeVIPDaemon is what the environment of kube-vip's own DaemonSet says.
+type KubeVIPDaemon struct {
+	// Interface on which Services are announced that name no other; "" is any.
+	Interface string
+	// Refresh is how often addresses are announced again; 0 is not said.
+	Refresh time.Duration
+	// NodeName, if it is said.
+	NodeName string
+	// Classes that are served, "" being Services without one; nil is not said.
+	Classes []string
+	// Idle are variables that are set and change nothing.
+	Idle []IdleVariables
+}
+
+// IdleVariables have the same reason for changing nothing.
+type IdleVariables struct {
+	Heed  Heed
+	Note  string
+	Names []string
+}
+
+// KubeVIPDaemonFrom reads environ, which is as os.Environ has it.
+func KubeVIPDaemonFrom(environ []string) (*KubeVIPDaemon, error) {
+	set := settings(environ)
+	d := &KubeVIPDaemon{NodeName: set[envNodeName], Idle: idle(set)}
+	var err error
+	name := envServiceInterface
+	if set[name] == "" {
+		name = envInterface
+	}
+	if d.Interface, err = interfaceName(set[name]); err != nil {
+		return nil, fmt.Errorf("$%s: %w", name, err)
+	}
+	if text := set[envRate]; text != "" {
+		ms, err := strconv.ParseUint(text, 10, 31)
+		if d.Refresh = time.Duration(ms) * time.Millisecond; err != nil || d.Refresh < leastRate {
+			return nil, fmt.Errorf("$%s is %q, must be a number of milliseconds, at least %d", envRate, text, leastRate.Milliseconds())
+		}
+	}
+	if on, err := boolean(set, envServices, true); err != nil {
+		return nil, err
+	} else if !on {
+		return nil, fmt.Errorf("$%s is %q, but Services are all that an agent is for; do not start it where there are none to announce", envServices, set[envServices])
+	}
+	d.Classes, err = classesOf(set)
+	return d, err
+}
+
+// KubeVIPClassesFrom returns the classes alone, for who reads nothing else.
+func KubeVIPClassesFrom(environ []string) ([]string, error) { return classesOf(settings(environ)) }
+
+func settings(environ []string) map[string]string {
+	set := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		set[name] = value
+	}
+	return set
+}
+
+// classesOf returns the classes that are served, or nil if nothing is said.
+func classesOf(set map[string]string) ([]string, error) {
+	name, named := set[envClassName]
+	if !named && set[envClassOnly] == "" && set[envClassLegacy] == "" {
+		return nil, nil
+	}
+	if !named {
+		name = kubevipClass
+	}
+	only, err := boolean(set, envClassOnly, false)
+	if err != nil {
+		return nil, err
+	}
+	legacy, err := boolean(set, envClassLegacy, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case !legacy:
+		return []string{name}, nil
+	case name == "" && only:
+		return nil, fmt.Errorf("$%s is true, but $%s is empty: no Service would be served", envClassOnly, envClassName)
+	case name == "":
+		return []string{""}, nil
+	case only:
+		return []string{name}, nil
+	}
+	return []string{"", name}, nil
+}
+
+func boolean(set map[string]string, name string, other bool) (bool, error) {
+	if set[name] == "" {
+		return other, nil
+	}
+	b, err := strconv.ParseBool(set[name])
+	if err != nil {
+		return false, fmt.Errorf("$%s is %q, must be true or false", name, set[name])
+	}
+	return b, nil
+}
+
+// interfaceName reads the name of an interface on which to announce.
+func interfaceName(text string) (string, error) {
+	switch {
+	case text == anyInterface:
+		return "", nil
+	case text == "lo":
+		return "", fmt.Errorf("nobody would hear what is announced on %q; name the interface of the LAN, or %q", text, anyInterface)
+	case len(text) > interfaceLength || strings.ContainsFunc(text, func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) }):
+		return "", fmt.Errorf("%q cannot be the name of an interface", text)
+	}
+	return text, nil
+}
+
+// idle returns the variables that are set and change nothing, those with the same
+// reason together. One that switches something off that is not there is right.
+func idle(set map[string]string) (out []IdleVariables) {
+	for _, v := range KubeVIPVariables {
+		if v.Heed == Heeded {
+			continue
+		}
+		for name, value := range set {
+			if on, err := strconv.ParseBool(value); value == "" || !v.names(name) || v.Heed == Unserved && err == nil && !on {
+				continue
+			}
+			i := slices.IndexFunc(out, func(o IdleVariables) bool { return o.Heed == v.Heed && o.Note == v.Note })
+			if i < 0 {
+				i = len(out)
+				out = append(out, IdleVariables{Heed: v.Heed, Note: v.Note})
+			}
+			out[i].Names = append(out[i].Names, name)
+		}
+	}
+	for i := range out {
+		slices.Sort(out[i].Names)
+	}
+	slices.SortStableFunc(out, func(a, b IdleVariables) int { return cmp.Compare(b.Heed, a.Heed) })
+	return out
+}
+
+func (v KubeVIPVariable) names(name string) bool {
+	beginning, more := strings.CutSuffix(v.Name, "*")
+	return name == v.Name || more && strings.HasPrefix(name, beginning)
+}
+
+// OnlyKubeVIPClasses returns c with other classes in place of its own, as kube-vip's
+// variables lb_class_… ask for: announced from pools of every kind. These are about
+// who announces, so it is an error if that is kube-vip.
+func (c *Configuration) OnlyKubeVIPClasses(names []string) (*Configuration, error) {
+	if slices.Contains(c.Backends(), KubeVIP) {
+		return nil, fmt.Errorf("$%s, $%s and $%s are for where Fairlead announces; here kube-vip does, and the configuration or $%s says which Services are for it", envClassName, envClassOnly, envClassLegacy, EnvKubeVIPClassMode)
+	}
+	out := *c
+	out.Classes = nil
+	for _, name := range names {
+		out.Classes = append(out.Classes, Class{Name: name, Backend: Announce, Pools: []lb.Dialect{lb.KubeVIP, lb.Native, lb.MetalLB}})
+	}
+	return &out, nil
+}
