@@ -53,6 +53,16 @@ metadata:
 #
 # Rendered from charts/fairlead by "make generate". Do not edit.
 `
+	kubevipHeader = `# Fairlead in the place of kube-vip's cloud provider, without Helm: it gives Services
+# addresses from the ConfigMap kubevip in kube-system, and kube-vip announces them.
+#
+#   kubectl apply -f kube-vip.yaml
+#
+# Names, labels and environment are those of the provider's own manifest, which this
+# one replaces where it is installed.
+#
+# Rendered from charts/fairlead by "make generate". Do not edit.
+`
 	metallbKindsHeader = `# MetalLB's kinds, for who does not have them:
 #
 #   kubectl create -f metallb-crds.yaml
@@ -76,6 +86,8 @@ func manifests() (files, error) {
 		"deploy/metallb.yaml":  {metallbHeader, []string{"--namespace", metallbNamespace, "--set", "metallb.crds=false,metallb.labels=true,classes[0].name=,classes[0].pools={metallb,native}"}},
 		"deploy/cloudscale.yaml": {cloudscaleHeader, []string{"--namespace", cloudNamespace, "--set", "cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet",
 			"--set", "controller.extraArgs={--allow-untagged-cloud,--v=3,--concurrent-service-syncs=16}"}},
+		"deploy/kube-vip.yaml": {kubevipHeader, []string{"--namespace", cloudNamespace, "--set", "kubeVip.provider=true,kubeVip.names=true,controller.replicas=1",
+			"--set", "controller.tolerations[0].key=node-role.kubernetes.io/control-plane,controller.tolerations[0].operator=Exists"}},
 		"deploy/metallb-crds.yaml": {metallbKindsHeader, []string{"--namespace", metallbNamespace, "--show-only", "templates/metallb-crds.yaml"}},
 	} {
 		out, err := render(m.args...)

@@ -203,14 +203,15 @@ func (c *services) patch(ctx context.Context, s *corev1.Service, patch []byte) (
 	return written, nil
 }
 
-// letGo lets a Service of backend kube-vip go that is being deleted. Until it is
-// gone it holds its addresses.
+// letGo lets a Service go that is being deleted: one of backend kube-vip, or one
+// that kube-vip's cloud provider has left to us. Until it is gone it holds its
+// addresses. The finalizer can be taken off with the right to write the status.
 func (c *services) letGo(ctx context.Context, s *corev1.Service) (reconcile.Result, error) {
 	patch := backend.LetGo(s)
 	if patch == nil {
 		return reconcile.Result{}, nil
 	}
-	written, err := c.patch(ctx, s, patch)
+	written, err := c.write(ctx, s, patch)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err

@@ -70,7 +70,7 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return c.release(ctx, &s)
 	case s.DeletionTimestamp != nil:
 		c.ledger.settle(unchanged(&s, class, c.kubevip.current()), publishedOf(&s, class))
-		if class.Backend == config.KubeVIP {
+		if class.Backend == config.KubeVIP || c.kubevip != nil && backend.Kept(&s) {
 			return c.letGo(ctx, &s)
 		}
 		return reconcile.Result{}, nil
@@ -193,6 +193,9 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 	c.memos.forget(key)
 	if len(had.Addresses) > 0 && s.DeletionTimestamp == nil {
 		c.events.add(serviceReference(s), c.voice(&lb.Request{}, had), lb.AddressReleased.With(lb.ListAddrs(had.Addresses), noLongerOurs(s)))
+	}
+	if c.kubevip != nil && s.DeletionTimestamp != nil && s.Spec.Type != corev1.ServiceTypeLoadBalancer && backend.Kept(s) {
+		return c.letGo(ctx, s)
 	}
 	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil && !(c.provides() && backend.Marked(s)) {
 		return reconcile.Result{}, nil

@@ -3,6 +3,7 @@ package house
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +45,10 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"cloudscale.token=secret", // it belongs into a Secret
 		"cloudscale.apiURL=api.cloudscale.ch",
 		"cloudscale.accessTokenSecret.name=",
+		"kubeVip.provider=sometimes",
+		"kubeVip.namespace=Kube",
+		"kubeVip.env[0].value=eth0",
+		"classes[0].name=,classes[0].backend=kubevip",
 	} {
 		if out, err := helm(t, "template", chart, "--set", value); err == nil || !strings.Contains(out, "schema") {
 			t.Errorf("--set %s: want an error of the schema, got %v\n%.300s", value, err, out)
@@ -59,6 +64,12 @@ func TestChartRefusesContradictions(t *testing.T) {
 		"classes[0].name=cloud,classes[0].backend=cloudscale":                     "cloudscale.enabled is not set",
 		"cloudscale.enabled=true,cloudscale.names=true":                           "cloudscale.names is set",
 		"cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet": "in the namespace kube-system",
+		"kubeVip.provider=true,classes[0].name=edge":                              "kubeVip.provider is set, and so is classes",
+		"kubeVip.provider=true,cloudscale.enabled=true":                           "kubeVip.provider is set, and so is classes or cloudscale.enabled",
+		"kubeVip.provider=true,kubeVip.names=true":                                "in the namespace kube-system, with kubeVip.provider",
+		"kubeVip.names=true":                                                      "with kubeVip.provider",
+		"kubeVip.provider=true,kubeVip.env[0].name=vip_interface":                 "nothing is announced here",
+		"loadBalancerClass=x,kubeVip.env[0].name=lb_class_only":                   "kubeVip.env has lb_class_only",
 	} {
 		out, err := helm(t, "template", chart, "--set", values)
 		if err == nil || !strings.Contains(out, want) {
@@ -67,32 +78,52 @@ func TestChartRefusesContradictions(t *testing.T) {
 	}
 }
 
-// kubectl apply replaces cloudscale's own manifest by ours only if these are the
-// same: the selector of a DaemonSet and the role of a binding cannot be changed.
-func TestCloudscaleManifestHasTheNamesOfTheOther(t *testing.T) {
-	for _, f := range tree(t, ".yaml") {
-		if f.path != "deploy/cloudscale.yaml" {
-			continue
+// kubectl apply replaces another's manifest by ours only if these are the same: the
+// selector of a DaemonSet or Deployment and the role of a binding cannot be changed.
+// A container of another name would be a second one, and a command that is not
+// said here would stay, where the other was not installed by kubectl apply.
+func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
+	for path, test := range map[string]struct{ has, lacks []string }{
+		"deploy/cloudscale.yaml": {
+			has: []string{
+				"kind: DaemonSet\nmetadata:\n  name: cloudscale-cloud-controller-manager\n  namespace: kube-system\n",
+				"    matchLabels:\n      k8s-app: cloudscale-cloud-controller-manager\n  template:",
+				"      serviceAccountName: cloud-controller-manager\n",
+				"  kind: ClusterRole\n  name: system:cloud-controller-manager\nsubjects:\n- kind: ServiceAccount\n  name: cloud-controller-manager\n",
+				"resourceNames: [cloud-controller-manager]", "secretName: cloudscale", "key: access-token", "hostNetwork: true", "key: node.kubernetes.io/not-ready",
+			},
+			lacks: []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]", "configmaps]"},
+		},
+		"deploy/kube-vip.yaml": {
+			has: []string{
+				"kind: Deployment\nmetadata:\n  name: kube-vip-cloud-provider\n  namespace: kube-system\n",
+				"  replicas: 1\n  selector:\n    matchLabels:\n      app: kube-vip\n      component: kube-vip-cloud-provider\n  template:",
+				"      serviceAccountName: kube-vip-cloud-controller\n",
+				"kind: ClusterRoleBinding\nmetadata:\n  name: system:kube-vip-cloud-controller-binding\n",
+				"  kind: ClusterRole\n  name: system:kube-vip-cloud-controller-role\nsubjects:\n- kind: ServiceAccount\n  name: kube-vip-cloud-controller\n",
+				"      - name: kube-vip-cloud-provider\n        image: fairlead/fairlead:", "        command: [/fairlead]\n        args:\n        - controller\n",
+				"--leader-elect-resource-name=kube-vip-cloud-controller\n", "--leader-elect-resource-namespace=kube-system\n", "resourceNames: [kube-vip-cloud-controller]",
+				"KUBEVIP_NAMESPACE\n          value: kube-system\n", "KUBEVIP_CONFIG_MAP\n          value: kubevip\n", "resources: [configmaps]\n  resourceNames: [kubevip]\n",
+				"key: node-role.kubernetes.io/control-plane\n",
+			},
+			lacks: []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]", "agents]", "--config", "kind: ConfigMap\n", "hostNetwork"},
+		},
+	} {
+		raw, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, want := range []string{
-			"kind: DaemonSet\nmetadata:\n  name: cloudscale-cloud-controller-manager\n  namespace: kube-system\n",
-			"    matchLabels:\n      k8s-app: cloudscale-cloud-controller-manager\n  template:",
-			"      serviceAccountName: cloud-controller-manager\n",
-			"  kind: ClusterRole\n  name: system:cloud-controller-manager\nsubjects:\n- kind: ServiceAccount\n  name: cloud-controller-manager\n",
-			"resourceNames: [cloud-controller-manager]", "secretName: cloudscale", "key: access-token", "hostNetwork: true", "key: node.kubernetes.io/not-ready",
-		} {
-			if !strings.Contains(f.text, want) {
-				t.Errorf("%s does not contain\n%s", f.path, want)
+		for _, want := range test.has {
+			if !strings.Contains(string(raw), want) {
+				t.Errorf("%s does not contain\n%s", path, want)
 			}
 		}
-		for _, kind := range []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]"} {
-			if strings.Contains(f.text, kind) {
-				t.Errorf("%s has %s, which nobody needs there", f.path, kind)
+		for _, what := range test.lacks {
+			if strings.Contains(string(raw), what) {
+				t.Errorf("%s has %s, which nobody needs there", path, what)
 			}
 		}
-		return
 	}
-	t.Error("there is no deploy/cloudscale.yaml")
 }
 
 // A value that no template reads does nothing, and a value that changes nothing
@@ -130,6 +161,8 @@ var notTogether = map[string]string{
 	"cloudscale.names":  "deploy/cloudscale.yaml",
 	"controller.kind":   "daemonset.values.yaml",
 	"crds.enabled":      "daemonset.values.yaml",
+	"kubeVip.names":     "deploy/kube-vip.yaml",
+	"kubeVip.provider":  "kubevip.values.yaml",
 	"loadBalancerClass": "metallb.values.yaml",
 }
 

@@ -1,36 +1,51 @@
 {{/*
 The name of everything in the release: "fairlead", or "<release>-fairlead"; or that
-of cloudscale's own controller.
+of the controller whose manifest has these names.
 */}}
 {{- define "fairlead.name" -}}
-{{- if .Values.cloudscale.names }}cloudscale-cloud-controller-manager{{ else if contains "fairlead" .Release.Name }}{{ .Release.Name | trunc 44 }}{{ else }}{{ .Release.Name | trunc 35 }}-fairlead{{ end }}
+{{- if .Values.cloudscale.names }}cloudscale-cloud-controller-manager{{ else if .Values.kubeVip.names }}kube-vip-cloud-provider{{ else if contains "fairlead" .Release.Name }}{{ .Release.Name | trunc 44 }}{{ else }}{{ .Release.Name | trunc 35 }}-fairlead{{ end }}
 {{- end }}
 
-{{/* What else is called otherwise in cloudscale's manifest. */}}
+{{/* What else is called otherwise in cloudscale's manifest, and in that of kube-vip's cloud provider. */}}
 {{- define "fairlead.controllerName" -}}
-{{ include "fairlead.name" . }}{{ if not .Values.cloudscale.names }}-controller{{ end }}
+{{ include "fairlead.name" . }}{{ if not (or .Values.cloudscale.names .Values.kubeVip.names) }}-controller{{ end }}
+{{- end }}
+{{- define "fairlead.containerName" -}}
+{{ if .Values.kubeVip.names }}kube-vip-cloud-provider{{ else }}controller{{ end }}
 {{- end }}
 {{- define "fairlead.accountName" -}}
-{{ if .Values.cloudscale.names }}cloud-controller-manager{{ else }}{{ include "fairlead.name" . }}{{ end }}
+{{ if .Values.cloudscale.names }}cloud-controller-manager{{ else if .Values.kubeVip.names }}kube-vip-cloud-controller{{ else }}{{ include "fairlead.name" . }}{{ end }}
 {{- end }}
 {{- define "fairlead.roleName" -}}
-{{ if .Values.cloudscale.names }}system:cloud-controller-manager{{ else }}{{ include "fairlead.name" . }}{{ end }}
+{{ if .Values.cloudscale.names }}system:cloud-controller-manager{{ else if .Values.kubeVip.names }}system:kube-vip-cloud-controller-role{{ else }}{{ include "fairlead.name" . }}{{ end }}
+{{- end }}
+{{- define "fairlead.bindingName" -}}
+{{ if .Values.kubeVip.names }}system:kube-vip-cloud-controller-binding{{ else }}{{ include "fairlead.roleName" . }}{{ end }}
 {{- end }}
 
 {{/* Labels that never change: what selectors use. */}}
 {{- define "fairlead.selector" -}}
-{{- if .Values.cloudscale.names -}}
-k8s-app: cloudscale-cloud-controller-manager
+{{- if or .Values.cloudscale.names .Values.kubeVip.names -}}
+{{ include "fairlead.theirLabels" . | trim }}
 {{- else -}}
 app.kubernetes.io/name: fairlead
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: controller
 {{- end }}
 {{- end }}
+{{- define "fairlead.theirLabels" -}}
+{{- if .Values.cloudscale.names }}
+k8s-app: cloudscale-cloud-controller-manager
+{{- end }}
+{{- if .Values.kubeVip.names }}
+app: kube-vip
+component: kube-vip-cloud-provider
+{{- end }}
+{{- end }}
 
 {{- define "fairlead.labels" -}}
-{{- if .Values.cloudscale.names -}}
-k8s-app: cloudscale-cloud-controller-manager
+{{- with include "fairlead.theirLabels" . | trim }}
+{{- . }}
 {{ end -}}
 app.kubernetes.io/name: fairlead
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -63,37 +78,110 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{/*
-"true" if addresses from pools are announced: unless there is nothing but a cloud.
-Refuses what does not go together.
+"true" if addresses from pools are announced: unless there is nothing but a cloud, or
+kube-vip announces. Refuses what does not go together.
 */}}
 {{- define "fairlead.announces" -}}
 {{- $cloud := .Values.cloudscale }}
-{{- $announces := not $cloud.enabled }}
+{{- $announces := not (or $cloud.enabled .Values.kubeVip.provider) }}
 {{- range .Values.classes }}
-{{- if ne .backend "cloudscale" }}
+{{- if eq (.backend | default "announce") "announce" }}
 {{- $announces = true }}
-{{- else if not $cloud.enabled }}
+{{- else if and (eq .backend "cloudscale") (not $cloud.enabled) }}
 {{- fail (printf "The class %q has the backend cloudscale, but cloudscale.enabled is not set." .name) }}
 {{- end }}
 {{- end }}
+{{- if and .Values.classes (not $cloud.enabled) (eq (include "fairlead.onlyKubeVipClasses" .) "true") }}
+{{- $announces = false }}
+{{- end }}
 {{- if and $cloud.enabled .Values.loadBalancerClass }}
-{{- fail "loadBalancerClass and cloudscale.enabled are both set: loadBalancerClass is for announced addresses alone. List what is served in classes." }}
+{{- fail "loadBalancerClass and cloudscale.enabled are both set: loadBalancerClass is for addresses from pools alone. List what is served in classes." }}
+{{- end }}
+{{- if and .Values.kubeVip.provider (or $cloud.enabled .Values.classes) }}
+{{- fail "kubeVip.provider is set, and so is classes or cloudscale.enabled: kubeVip.provider is for a release that is nothing else. List what is served in classes; one with the backend kube-vip leaves announcing to kube-vip." }}
 {{- end }}
 {{- if and $cloud.names (or $announces (ne .Values.controller.kind "DaemonSet") (ne .Release.Namespace "kube-system")) }}
 {{- fail "cloudscale.names is set: that is for a release in the namespace kube-system, with cloudscale.enabled, controller.kind DaemonSet, and no classes that are announced." }}
 {{- end }}
+{{- if and .Values.kubeVip.names (or (not .Values.kubeVip.provider) (ne .Values.controller.kind "Deployment") (ne .Release.Namespace "kube-system")) }}
+{{- fail "kubeVip.names is set: that is for a release in the namespace kube-system, with kubeVip.provider and controller.kind Deployment." }}
+{{- end }}
+{{- if and .Values.kubeVip.env (not $announces) }}
+{{- fail "kubeVip.env is set, but nothing is announced here: it is the environment of kube-vip's own DaemonSet, in whose place the agents are." }}
+{{- end }}
+{{- range .Values.kubeVip.env }}
+{{- if and (hasPrefix "lb_class_" .name) (or $.Values.classes $.Values.loadBalancerClass) }}
+{{- fail (printf "kubeVip.env has %s, and classes or loadBalancerClass is set, too: set one of them, for both say which Services are served." .name) }}
+{{- end }}
+{{- end }}
 {{- if $announces }}true{{ end }}
 {{- end }}
 
+{{/* "true" if all classes leave announcing to kube-vip. */}}
+{{- define "fairlead.onlyKubeVipClasses" -}}
+{{- $only := true }}
+{{- range .Values.classes }}
+{{- if ne (.backend | default "announce") "kube-vip" }}{{ $only = false }}{{ end }}
+{{- end }}
+{{- $only }}
+{{- end }}
+
+{{/* "true" if any Services get addresses that kube-vip announces. */}}
+{{- define "fairlead.provides" -}}
+{{- $provides := .Values.kubeVip.provider }}
+{{- range .Values.classes }}
+{{- if eq (.backend | default "announce") "kube-vip" }}{{ $provides = true }}{{ end }}
+{{- end }}
+{{- if $provides }}true{{ end }}
+{{- end }}
+
+{{/* "true" if any Services may have addresses of the kinds Pool or IPAddressPool. */}}
+{{- define "fairlead.kinds" -}}
+{{- $kinds := include "fairlead.announces" . }}
+{{- range .Values.classes }}
+{{- if or (has "native" (.pools | default list)) (has "metallb" (.pools | default list)) }}{{ $kinds = "true" }}{{ end }}
+{{- end }}
+{{- $kinds }}
+{{- end }}
+
+{{/* "true" if any Services may have addresses of the ConfigMap of kube-vip's cloud provider. */}}
+{{- define "fairlead.readsKubeVip" -}}
+{{- $reads := or (include "fairlead.provides" .) (and (include "fairlead.announces" .) (not .Values.classes) (not .Values.loadBalancerClass)) }}
+{{- range .Values.classes }}
+{{- if and (ne (.backend | default "announce") "cloudscale") (or (not .pools) (has "kube-vip" .pools)) }}{{ $reads = "true" }}{{ end }}
+{{- end }}
+{{- if $reads }}true{{ end }}
+{{- end }}
+
+{{/* That ConfigMap. */}}
+{{- define "fairlead.kubeVipNamespace" -}}
+{{ .Values.kubeVip.namespace | default "kube-system" }}
+{{- end }}
+{{- define "fairlead.kubeVipConfigMap" -}}
+{{ .Values.kubeVip.configMap | default "kubevip" }}
+{{- end }}
+{{- define "fairlead.kubeVipMap" -}}
+{{- if include "fairlead.readsKubeVip" . }}
+- name: KUBEVIP_NAMESPACE
+  value: {{ include "fairlead.kubeVipNamespace" . }}
+- name: KUBEVIP_CONFIG_MAP
+  value: {{ include "fairlead.kubeVipConfigMap" . }}
+{{- end }}
+{{- end }}
+
 {{/*
-The Lease of the leader. Where there is nothing but a cloud it is the one that all
-cloud controller managers use: two of them never work at the same time.
+The Lease of the leader. Where there is nothing but a cloud, or nothing but kube-vip's
+cloud provider, it is the one that the other controllers of that kind use: two of
+them never work at the same time.
 */}}
+{{- define "fairlead.ownLease" -}}
+{{ if not (or .Values.kubeVip.provider (and .Values.cloudscale.enabled (not (include "fairlead.announces" .)))) }}true{{ end }}
+{{- end }}
 {{- define "fairlead.lease" -}}
-{{ if include "fairlead.announces" . }}fairlead-controller{{ else }}cloud-controller-manager{{ end }}
+{{ if include "fairlead.ownLease" . }}fairlead-controller{{ else if .Values.kubeVip.provider }}kube-vip-cloud-controller{{ else }}cloud-controller-manager{{ end }}
 {{- end }}
 {{- define "fairlead.leaseNamespace" -}}
-{{ if include "fairlead.announces" . }}{{ .Release.Namespace }}{{ else }}kube-system{{ end }}
+{{ if include "fairlead.ownLease" . }}{{ .Release.Namespace }}{{ else }}kube-system{{ end }}
 {{- end }}
 
 {{/* Which classes are served, and where MetalLB's objects are: flags of both daemons. */}}
@@ -101,10 +189,10 @@ cloud controller managers use: two of them never work at the same time.
 {{- if and .Values.loadBalancerClass .Values.classes }}
 {{- fail "loadBalancerClass and classes are both set: loadBalancerClass is the one class that is served, classes lists several. Set one of them." }}
 {{- end }}
-{{- with .Values.loadBalancerClass }}
-- --lb-class={{ . }}
+{{- if and .Values.loadBalancerClass (not .Values.kubeVip.provider) }}
+- --lb-class={{ .Values.loadBalancerClass }}
 {{- end }}
-{{- if include "fairlead.announces" . }}
+{{- if include "fairlead.kinds" . }}
 - --metallb-namespace={{ include "fairlead.metallbNamespace" . }}
 {{- end }}
 {{- end }}

@@ -89,7 +89,15 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 // served.
 func Marked(s *corev1.Service) bool {
 	_, given := s.Annotations[kubevip.AnnotationGiven]
-	return given || s.Labels[kubevip.Label] == kubevip.LabelValue && slices.Contains(s.Finalizers, kubevip.Finalizer)
+	return given || Kept(s)
+}
+
+// Kept says whether s cannot go before its address has been given back to kube-vip's
+// cloud provider, or to Fairlead in its place. Its finalizer has a name that the
+// controllers of clouds use, too; what else it wrote tells whose it is.
+func Kept(s *corev1.Service) bool {
+	_, annotated := s.Annotations[kubevip.AnnotationAddresses]
+	return slices.Contains(s.Finalizers, kubevip.Finalizer) && (annotated || s.Labels[kubevip.Label] == kubevip.LabelValue)
 }
 
 // Release returns the patch that takes off everything of ours, so that the
