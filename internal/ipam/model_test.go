@@ -505,6 +505,8 @@ func (m *model) poolsAllow(o *owner, x netip.Addr) bool {
 				return true
 			}
 			outside = false
+		} else if p.Key.Dialect != lb.KubeVIP && slices.Contains(members(p), x) {
+			outside = false // it is for others
 		}
 	}
 	return outside

@@ -32,14 +32,22 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 		}
 	}
 	var first *lb.Reason // why the first of several pools does not give it
+	anywhere := a.anywhere(s, x)
 	for _, p := range a.cover.pools(x) {
-		if !slices.Contains(r.Dialects, p.Key.Dialect) || asked != nil && p != asked {
+		usable := slices.Contains(r.Dialects, p.Key.Dialect)
+		if !usable && !anywhere || asked != nil && p != asked {
 			continue
 		}
-		if _, ok := p.numberOf(x); !ok || a.anywhere(s, x) && !p.gives(r) {
+		if _, ok := p.numberOf(x); !ok || anywhere && !p.gives(r) && p.Key.Dialect == lb.KubeVIP {
 			continue
 		}
-		reason := a.refusalOf(p, s, x)
+		var reason *lb.Reason
+		if usable {
+			reason = a.refusalOf(p, s, x)
+		} else {
+			theirs := lb.AddressNotInPool.With(x, "it is in pool "+p.name+", which the Service's class does not use")
+			reason = &theirs
+		}
 		if reason == nil {
 			return nil
 		}
@@ -47,7 +55,7 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 			first = reason
 		}
 	}
-	if first == nil && a.anywhere(s, x) {
+	if first == nil && anywhere {
 		if reserved, ok := a.reserved[x]; ok && reserved.service != r.Service {
 			reason := lb.AddressReserved.With(x, reserved.service, reserved.pool.Key.String())
 			return &reason
@@ -61,7 +69,9 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 	return first
 }
 
-// anywhere says whether s asks for x, be it in a pool or not.
+// anywhere says whether s asks for x, be it in a pool or not. Pools of kube-vip's
+// kind leave their addresses to whoever names them; all others have them for those
+// that they are for.
 func (a *Allocator) anywhere(s *service, x netip.Addr) bool {
 	return s.req.Anywhere && s.req.Pool == "" && slices.Contains(s.req.Addresses, x)
 }
