@@ -14,12 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/gossipkey"
 	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/lb"
 )
 
 // Options of a controller.
@@ -83,24 +85,23 @@ func Run(ctx context.Context, o Options) error {
 	o.REST.DisableCompression = true
 	wakes := &waker{}
 	l := newLedger(wakes.wake)
-	f, err := newForeign(o, l)
-	if err != nil {
-		return err
-	}
 	m := newKubevipMap(o)
-	mgr, err := newManager(o, f, m)
+	kinds, err := newOptional(o.REST, o.Log, optionalKinds(o.Config, m)...)
 	if err != nil {
 		return err
 	}
-	if f != nil {
-		f.cache = mgr.GetCache()
+	f := newForeign(o, kinds, l)
+	mgr, err := newManager(o, kinds, m)
+	if err != nil {
+		return err
 	}
+	kinds.cache = mgr.GetCache()
 	writer, err := newWriter(o.REST)
 	if err != nil {
 		return err
 	}
 	waited := prometheus.NewHistogram(timeToAddressOpts)
-	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, kubevip: m, ledger: l, log: o.Log, waited: waited}
+	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, kinds: kinds, kubevip: m, ledger: l, log: o.Log, waited: waited}
 	var cloud *cloudServices
 	if o.Cloud != nil {
 		cloud = &cloudServices{Cloud: *o.Cloud, cache: mgr.GetCache(), client: writer, config: o.Config, log: o.Log}
@@ -109,34 +110,41 @@ func Run(ctx context.Context, o Options) error {
 	registry.MustRegister(collector{l, cloud}, waited)
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
 	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
-	imports := &importer{cache: mgr.GetCache(), client: writer, config: o.Config, foreign: f, kubevip: m, ledger: l, log: o.Log}
+	sources := poolSources{cache: mgr.GetCache(), config: o.Config, kinds: kinds, foreign: f, kubevip: m}
+	imports := &importer{poolSources: sources, cache: mgr.GetCache(), client: writer, ledger: l, log: o.Log}
 	if m != nil {
-		m.events = svc.events
-		m.changed = func() { wakes.wake(servicesOfKubeVIP(ctx, mgr.GetCache(), o.Config)) }
+		m.kinds, m.events = kinds, svc.events
+		m.changed = func() { wakes.wake(servicesUsing(ctx, mgr.GetCache(), o.Config, lb.KubeVIP)) }
 	}
 	if hearsAgents(o.Config) {
-		svc.agents = &agents{cache: mgr.GetCache(), wake: wakes.wake, active: m.spoken}
+		svc.agents = &agents{cache: mgr.GetCache(), kinds: kinds, wake: wakes.wake}
 		imports.agents = svc.agents
+	}
+	// What was said of pools that could not be read is not so any more.
+	woken := follower{came: func() { wakes.wake(servicesUsing(ctx, mgr.GetCache(), o.Config, lb.Native)) }, changed: func(_, _ client.Object) {}}
+	if err := kinds.follow(kindNativePool, woken); err != nil {
+		return err
 	}
 	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, log: o.Log}
 	if f != nil {
 		status.metallb = newMetalLBStatus(f, status)
 		registry.MustRegister(f.updates, f.failures, metallbCollector{ledger: l, stale: status.metallb.stale.Load,
-			loaded: func() bool { return synced(ctx, mgr.GetCache(), o.Config, f) }})
+			loaded: func() bool { return synced(ctx, mgr.GetCache(), o.Config, kinds) }})
 	}
 
 	steps := []func() error{
-		func() error { return fillCaches(ctx, mgr.GetCache(), o.Config, f, o.Log) },
+		func() error { return fillCaches(ctx, mgr.GetCache(), o.Config, kinds, o.Log) },
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
-		func() error { return serveHealth(mgr, o, f) },
+		func() error { return serveHealth(mgr, o, kinds) },
 		func() error { return serveMetrics(mgr, o, writer, registry) },
 	}
 	if o.Config.FromPools() {
 		steps = append(steps,
 			func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
-			func() error { return watchPools(mgr, o.Config, l, f, m) },
+			func() error { return mgr.Add(kinds) },
+			func() error { return watchPools(mgr, sources, l) },
 			func() error { return watchNodes(mgr, l) },
-			func() error { return watchAgents(mgr, svc.agents) },
+			func() error { return watchAgents(mgr, svc.agents, kinds) },
 			func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
 		)
 	}
@@ -171,7 +179,7 @@ func unlessEnded(ctx context.Context, err error) error {
 	}
 }
 
-func newManager(o Options, f *foreign, m *kubevipMap) (manager.Manager, error) {
+func newManager(o Options, kinds *optional, m *kubevipMap) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -181,7 +189,7 @@ func newManager(o Options, f *foreign, m *kubevipMap) (manager.Manager, error) {
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
 		Cache:                         cacheOptions(o.Config, m),
-		NewCache:                      newCache(o.Log, o.Config, f),
+		NewCache:                      newCache(o.Log, o.Config, kinds),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
 		LeaderElectionID:              cmp.Or(o.LeaderLease, LeaderLease),

@@ -32,14 +32,12 @@ const (
 // itself; the controller waits for it, and so starts no worker before everything
 // that is held is known. It runs anew in every new leader.
 type importer struct {
-	cache   cache.Cache
-	client  kubernetes.Interface
-	config  *config.Configuration
-	foreign *foreign
-	kubevip *kubevipMap
-	agents  *agents
-	ledger  *ledger
-	log     *slog.Logger
+	poolSources
+	cache  cache.Cache
+	client kubernetes.Interface
+	agents *agents
+	ledger *ledger
+	log    *slog.Logger
 }
 
 // Start has nothing to deliver.
@@ -87,7 +85,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		// reconciles of pools and nodes have told it meanwhile.
 		var pools []lb.Pool
 		var nodes map[netip.Addr]string
-		if pools, err = readPools(ctx, i.cache, i.config, i.foreign, i.kubevip); err != nil {
+		if pools, err = i.poolSources.read(ctx); err != nil {
 			return nil
 		}
 		if nodes, err = readNodes(ctx, i.cache); err != nil {
@@ -99,7 +97,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		a.SetPools(pools)
 		a.SetNodes(nodes)
 		for _, s := range list {
-			r := s.request(namespaces, i.kubevip.current())
+			r := s.request(namespaces, i.kubevip)
 			r.Leased = i.agents.leased(s.service)
 			a.Import(r, s.published)
 		}
@@ -119,12 +117,13 @@ type held struct {
 	published []netip.Addr
 }
 
-func (h held) request(namespaces map[string]map[string]string, theirs *kubevip.Config) lb.Request {
+func (h held) request(namespaces map[string]map[string]string, m *kubevipMap) lb.Request {
 	labels, known := namespaces[h.service.Namespace]
 	if !known || h.service.DeletionTimestamp != nil {
-		return unchanged(h.service, h.class, theirs)
+		return unchanged(h.service, h.class, m.current())
 	}
-	return contextOf(h.class, labels, theirs).Request(h.service)
+	r, _ := m.requestOf(h.service, h.class, labels)
+	return r
 }
 
 // contextOf is what counts for Services of class in a namespace with labels.
@@ -138,8 +137,8 @@ func contextOf(class *config.Class, labels map[string]string, theirs *kubevip.Co
 func unchanged(s *corev1.Service, class *config.Class, theirs *kubevip.Config) lb.Request {
 	r := contextOf(class, nil, theirs).Request(s)
 	r.Invalid = &lb.Reason{Code: lb.Ready}
-	if c := readyCondition(s); c != nil {
-		r.Invalid = &lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}
+	if said, known := reasonOn(s); known {
+		r.Invalid = &said
 	}
 	return r
 }

@@ -32,16 +32,17 @@ func TestImportKeepsPoolsThatArriveMeanwhile(t *testing.T) {
 	}
 	objects := crfake.NewClientBuilder().WithScheme(scheme).Build()
 	l := newLedger(func([]types.NamespacedName) {})
+	sources := poolSources{cache: objects, config: config.Default()}
 	api := fake.NewClientset()
 	api.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		pool := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"192.0.2.0/28"}}}
 		if err := objects.Create(t.Context(), pool); err != nil {
 			return true, nil, err
 		}
-		_, err := (&pools{cache: objects, config: config.Default(), ledger: l}).Reconcile(t.Context(), reconcile.Request{})
+		_, err := (&pools{poolSources: sources, ledger: l}).Reconcile(t.Context(), reconcile.Request{})
 		return err != nil, nil, err
 	})
-	i := &importer{cache: readCache{Cache: nil, reader: objects}, client: api, config: config.Default(), ledger: l, log: slog.New(slog.DiscardHandler)}
+	i := &importer{poolSources: sources, cache: readCache{Cache: nil, reader: objects}, client: api, ledger: l, log: slog.New(slog.DiscardHandler)}
 	if _, err := i.importAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestServiceWaitsForItsNamespace(t *testing.T) {
 	objects := crfake.NewClientBuilder().WithScheme(scheme).WithObjects(young, old, strangers, team).WithStatusSubresource(&corev1.Service{}).Build()
 	api := fake.NewClientset(young, old)
 	l, log := newLedger(func([]types.NamespacedName) {}), slog.New(slog.DiscardHandler)
-	i := &importer{cache: readCache{reader: objects}, client: api, config: config.Default(), ledger: l, log: log}
+	i := &importer{poolSources: poolSources{cache: objects, config: config.Default()}, cache: readCache{reader: objects}, client: api, ledger: l, log: log}
 	if _, err := i.importAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}

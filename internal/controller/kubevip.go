@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,13 +26,14 @@ import (
 // kubevipMap is the ConfigMap of kube-vip's cloud provider, as it was read last.
 type kubevipMap struct {
 	key    types.NamespacedName
+	kinds  *optional
 	events *events
-	first  bool // a class reads Services in kube-vip's words before all others
 	// changed is told when it says something else about Services than before.
 	changed func()
 
 	mu     sync.Mutex
 	config *kubevip.Config
+	unread string // why it cannot be read, if it cannot
 	told   map[lb.Reason]bool
 }
 
@@ -42,36 +44,73 @@ func newKubevipMap(o Options) *kubevipMap {
 	if o.KubeVIPMap == (config.KubeVIPMap{}) {
 		o.KubeVIPMap = config.KubeVIPMapFrom(func(string) string { return "" })
 	}
-	first := slices.ContainsFunc(o.Config.Classes, func(c config.Class) bool { return c.Pools[0] == lb.KubeVIP })
-	return &kubevipMap{key: types.NamespacedName(o.KubeVIPMap), first: first, config: kubevip.Parse(nil), told: map[lb.Reason]bool{}}
+	return &kubevipMap{key: types.NamespacedName(o.KubeVIPMap), config: kubevip.Parse(nil), told: map[lb.Reason]bool{}}
 }
 
 // current returns what the ConfigMap says; nil if no class asks.
 func (m *kubevipMap) current() *kubevip.Config {
+	config, _ := m.state()
+	return config
+}
+
+// state returns what the ConfigMap says, and why it cannot be read, if it cannot.
+func (m *kubevipMap) state() (config *kubevip.Config, unread string) {
 	if m == nil {
-		return nil
+		return nil, ""
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.config
+	return m.config, m.unread
 }
 
-// spoken says whether any Service is read in kube-vip's words.
-func (m *kubevipMap) spoken() bool { return m.first || m.current().Present }
+// requestOf returns what s, of a class, asks for. Where the ConfigMap cannot be
+// read, nothing can be said of Services that have addresses of it: asIs, they go on
+// as they are. Who asks in kube-vip's words, or is to have addresses of it before
+// others, waits for it.
+func (m *kubevipMap) requestOf(s *corev1.Service, class *config.Class, labels map[string]string) (r lb.Request, asIs bool) {
+	theirs, unread := m.state()
+	if unread == "" || !slices.Contains(class.Pools, lb.KubeVIP) {
+		return contextOf(class, labels, theirs).Request(s), false
+	}
+	has := len(publishedOf(s, class)) > 0 || s.Annotations[kubevip.AnnotationGiven] != ""
+	if has && ofKubeVIP(s) {
+		return unchanged(s, class, theirs), true
+	}
+	r = contextOf(class, labels, theirs).Request(s)
+	if !has && (ofKubeVIP(s) || class.Pools[0] == lb.KubeVIP) {
+		reason := lb.PoolsUnreadable.With("ConfigMap "+m.key.String()+", which has the pools", unread, "Allow it to get, list and watch that")
+		r.Invalid = &reason
+	}
+	return r, false
+}
+
+// ofKubeVIP says whether s is kube-vip's by what is written on it.
+func ofKubeVIP(s *corev1.Service) bool {
+	for key := range s.Annotations {
+		if strings.HasPrefix(key, "kube-vip.io/") && key != kubevip.AnnotationHost {
+			return true
+		}
+	}
+	return s.Labels[kubevip.Label] == kubevip.LabelValue || strings.Contains(s.Annotations[native.AnnotationAllocatedFrom], string(lb.KubeVIP)+"/")
+}
 
 // read reads it from the cache, and tells what is new: what is wrong with it, and
-// that Services are to be read again.
+// that Services are to be read again. The ledger, which is locked meanwhile, gets
+// the pools, so that nobody sees one without the other.
 func (m *kubevipMap) read(ctx context.Context, cache client.Reader) ([]lb.Pool, error) {
 	if m == nil {
 		return nil, nil
 	}
 	var cm corev1.ConfigMap
 	parsed := kubevip.Parse(nil)
-	switch err := cache.Get(ctx, m.key, &cm); {
-	case err == nil:
-		parsed = kubevip.Parse(&cm)
-	case !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("read ConfigMap %s: %w", m.key, err)
+	unread, lacking := m.kinds.lacks(kindConfigMap)
+	if !lacking {
+		switch err := cache.Get(ctx, m.key, &cm); {
+		case err == nil:
+			parsed = kubevip.Parse(&cm)
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("read ConfigMap %s: %w", m.key, err)
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,22 +122,22 @@ func (m *kubevipMap) read(ctx context.Context, cache client.Reader) ([]lb.Pool, 
 		}
 	}
 	m.told = wrong
-	same := parsed.SameForServices(m.config)
-	m.config = parsed
+	same := parsed.SameForServices(m.config) && unread == m.unread
+	m.config, m.unread = parsed, unread
 	if !same && m.changed != nil {
 		m.changed()
 	}
 	return parsed.Pools, nil
 }
 
-// servicesOfKubeVIP returns all Services that are read in kube-vip's words.
-func servicesOfKubeVIP(ctx context.Context, cache client.Reader, cfg *config.Configuration) (out []types.NamespacedName) {
+// servicesUsing returns all Services whose class may use pools of a dialect.
+func servicesUsing(ctx context.Context, cache client.Reader, cfg *config.Configuration, d lb.Dialect) (out []types.NamespacedName) {
 	var list corev1.ServiceList
 	if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache is not filled yet; then every Service is still to come
 	}
 	for i := range list.Items {
-		if class := servedBy(cfg, &list.Items[i]); class != nil && slices.Contains(class.Pools, lb.KubeVIP) {
+		if class := servedBy(cfg, &list.Items[i]); class != nil && slices.Contains(class.Pools, d) {
 			out = append(out, client.ObjectKeyFromObject(&list.Items[i]))
 		}
 	}
@@ -109,15 +148,24 @@ func servicesOfKubeVIP(ctx context.Context, cache client.Reader, cfg *config.Con
 // or, where that is for kube-vip to write, those that are written on it. There,
 // what somebody asks for is no proof that he got it, unless kube-vip's cloud
 // provider has been there, or kube-vip publishes it.
+//
+// A class may have had another backend before, in whose place the addresses are.
 func publishedOf(s *corev1.Service, class *config.Class) []netip.Addr {
-	if class.Backend != config.KubeVIP {
-		return native.Published(s)
-	}
-	held := kubevip.Held(s)
-	if wish, _ := kubevip.Wish(s); wish == "" || s.Labels[kubevip.Label] == kubevip.LabelValue {
+	published, held := native.Published(s), kubevip.Held(s)
+	wish, _ := kubevip.Wish(s)
+	switch announced := readyCondition(s) != nil; {
+	case class.Backend != config.KubeVIP:
+		if len(published) == 0 && !announced && wish == "" && slices.Contains(class.Pools, lb.KubeVIP) {
+			return held // given, and not published yet
+		}
+		return published
+	case announced && len(published) > 0 && attested(s):
+		return published
+	case wish == "" && s.Annotations[kubevip.AnnotationGiven] == "":
+		return published
+	case wish == "" || s.Labels[kubevip.Label] == kubevip.LabelValue:
 		return held
 	}
-	published := native.Published(s)
 	return slices.DeleteFunc(held, func(a netip.Addr) bool { return !slices.Contains(published, a) })
 }
 
@@ -136,51 +184,46 @@ func (c *services) provides() bool {
 	return slices.ContainsFunc(c.config.Classes, func(class config.Class) bool { return class.Backend == config.KubeVIP })
 }
 
-// provide makes s, of a class of backend kube-vip, say v, the answer to r, in one
-// write; or says in a condition why it has nothing, and leaves the rest alone.
+// provide makes s, of a class of backend kube-vip, say v, the answer to r: what it
+// has and what is wrong in one write. What is wrong is told in an annotation: a
+// condition is in the status, and would need a second write to go. See
+// ARCHITECTURE.md.
 func (c *services) provide(ctx context.Context, s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict) (reconcile.Result, error) {
-	served := backend.Serves(v)
 	var patch []byte
-	if served {
+	if backend.Serves(v) {
 		if v.Reason.Code == lb.WaitingForLease {
 			v.Reason = lb.LeftToLease.With()
 		}
 		patch = backend.Patch(s, r.Families, v, c.kubevip.current().Interface(s.Namespace))
+	} else {
+		patch = backend.Wait(s, v.Reason)
 	}
-	var status []byte
-	switch {
-	case !served && !saysReason(s, v.Reason):
-		status = marshalPatch(s, map[string]any{}, map[string]any{"conditions": []metav1.Condition{condition(s, v.Reason, time.Now())}})
-	case served && patch == nil:
-		status = conditionGone(s)
+	send := c.patch
+	if patch == nil { // of the days when Fairlead announced it
+		patch, send = conditionGone(s), c.write
+	} else {
+		m.untold = true
 	}
-	again := reconcile.Result{}
 	if patch != nil {
-		written, err := c.patch(ctx, s, patch)
+		written, err := send(ctx, s, patch)
 		switch {
 		case err != nil:
-			return again, err
+			return reconcile.Result{}, err
 		case written == nil:
 			return reconcile.Result{RequeueAfter: conflictRetry}, nil
+		}
+		if len(kubevip.Held(s)) == 0 && len(v.Addresses) > 0 {
+			c.waited.Observe(m.age(s, time.Now()).Seconds())
 		}
 		m.written, m.published = written.ResourceVersion, v.Addresses
-		c.waited.Observe(m.age(s, time.Now()).Seconds())
 		c.log.Info("service written", "service", s.Namespace+"/"+s.Name, "addresses", backend.Text(r.Families, v), "reason", v.Reason.Code)
 	}
-	if status != nil {
-		written, err := c.write(ctx, s, status)
-		switch {
-		case err != nil:
-			return again, err
-		case written == nil:
-			return reconcile.Result{RequeueAfter: conflictRetry}, nil
-		}
-		m.written = written.ResourceVersion
-	}
-	if patch != nil || !served || m.told != (lb.Reason{}) {
+	// A Service that was found as it should be was told so long ago.
+	if m.untold || m.told != (lb.Reason{}) {
+		m.untold = false
 		c.tell(s, m, r, v)
 	}
-	return again, nil
+	return reconcile.Result{}, nil
 }
 
 // conditionGone returns the patch that takes our condition off s, if it is there.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
@@ -24,13 +26,18 @@ import (
 // and who announces what. Services of which that changes are woken.
 type agents struct {
 	cache client.Reader
+	kinds *optional
 	wake  func([]types.NamespacedName)
-	// active says whether anybody needs to know.
-	active func() bool
 
 	mu     sync.Mutex
 	leases map[v1alpha1.LeaseOf]string
-	hosts  map[string]string // Service to the node that announces its first address
+	hosts  map[string]announcer // by address
+}
+
+// announcer is who announces an address.
+type announcer struct {
+	node     string
+	services []string
 }
 
 // hearsAgents says whether any class needs what agents report: DHCP servers give
@@ -52,14 +59,21 @@ func (a *agents) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 // read takes over what agents say now, and returns the Services for which that
 // is something else.
 func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
-	var list v1alpha1.AgentList
-	if a == nil || !a.active() {
+	if a == nil {
 		return nil, nil
 	}
-	if err := a.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
+	if _, lacking := a.kinds.lacks(kindAgent); lacking {
+		return nil, nil
 	}
-	leases, hosts := map[v1alpha1.LeaseOf]string{}, announcers(list.Items)
+	var list v1alpha1.AgentList
+	if err := a.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list agents: %w", err)
+	}
+	var nodes corev1.NodeList
+	if err := a.cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	leases, hosts := map[v1alpha1.LeaseOf]string{}, announcers(list.Items, nodes.Items)
 	for of, l := range v1alpha1.LatestLeases(list.Items) {
 		leases[of] = l.Address
 	}
@@ -73,32 +87,69 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 			}
 		}
 	}
-	for service, node := range hosts { // who has none now keeps the name of the last
-		if a.hosts[service] != node {
-			changed[service] = true
+	for address, now := range hosts { // who has none now keeps the name of the last
+		if a.hosts[address].node == now.node {
+			continue
+		}
+		for _, service := range now.services {
+			changed[service] = changed[service] || a.names(ctx, service, address, now.node)
 		}
 	}
 	a.leases, a.hosts = leases, hosts
 	var out []types.NamespacedName
 	for _, service := range slices.Sorted(maps.Keys(changed)) {
-		namespace, name, _ := strings.Cut(service, "/")
-		out = append(out, types.NamespacedName{Namespace: namespace, Name: name})
+		if changed[service] {
+			out = append(out, keyOf(service))
+		}
 	}
 	return out, nil
 }
 
-// announcers returns for each Service the node that has had one of its addresses
-// for the shortest time: the others had it before.
-func announcers(list []v1alpha1.Agent) map[string]string {
-	out := map[string]string{}
-	since := map[string]int64{}
+// names says whether the Service is to name the node that has its address, and
+// names another. Before the cache is filled, every Service is still to come.
+func (a *agents) names(ctx context.Context, service, address, node string) bool {
+	var s corev1.Service
+	if err := a.cache.Get(ctx, keyOf(service), &s); err != nil {
+		return false
+	}
+	first := native.Published(&s)
+	return len(first) > 0 && first[0].String() == address && ofKubeVIP(&s) && s.Annotations[kubevip.AnnotationHost] != node
+}
+
+func keyOf(service string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(service, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// announcers returns the node that announces each address. Reports stay when nodes
+// go: of several that say so it is one whose kubelet is heard of, then the one that
+// had the address last, then the first by name.
+func announcers(list []v1alpha1.Agent, nodes []corev1.Node) map[string]announcer {
+	alive := map[string]bool{}
+	for i := range nodes {
+		alive[nodes[i].Name] = ready(&nodes[i])
+	}
+	type claim struct {
+		alive bool
+		since int64
+		node  string
+	}
+	out, best := map[string]announcer{}, map[string]claim{}
 	for i := range list {
+		node := list[i].Name
 		for _, address := range list[i].Status.Addresses {
-			for _, service := range address.Services {
-				if began, ok := since[service]; !ok || began < address.Since.UnixNano() {
-					out[service], since[service] = list[i].Name, address.Since.UnixNano()
+			this, other := claim{alive[node], address.Since.Unix(), node}, best[address.Address]
+			switch {
+			case other.node == "":
+			case this.alive != other.alive:
+				if other.alive {
+					continue
 				}
+			case this.since < other.since, this.since == other.since && this.node > other.node:
+				continue
 			}
+			best[address.Address] = this
+			out[address.Address] = announcer{node: node, services: address.Services}
 		}
 	}
 	return out
@@ -131,20 +182,22 @@ func (a *agents) leased(s *corev1.Service) (out []netip.Addr) {
 	return out
 }
 
-// host returns the node that announces s, or "".
-func (a *agents) host(s *corev1.Service) string {
+// host returns the node that announces an address, or "".
+func (a *agents) host(address netip.Addr) string {
 	if a == nil {
 		return ""
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.hosts[s.Namespace+"/"+s.Name]
+	return a.hosts[address.String()].node
 }
 
-// hostOf returns the node to name on s, whose addresses v are of kube-vip's pools.
-func (c *services) hostOf(s *corev1.Service, r *lb.Request, v lb.Verdict) string {
-	if len(v.Addresses) == 0 || c.voice(r, v) != lb.KubeVIP {
+// hostOf returns the node to name on s, which has the addresses of v: that of the
+// first, if s is kube-vip's by its pool or by what is written on it; else "".
+func (c *services) hostOf(s *corev1.Service, v lb.Verdict) string {
+	theirs := ofKubeVIP(s) || slices.ContainsFunc(v.Pools, func(p lb.PoolKey) bool { return p.Dialect == lb.KubeVIP })
+	if len(v.Addresses) == 0 || !theirs {
 		return ""
 	}
-	return c.agents.host(s)
+	return c.agents.host(v.Addresses[0])
 }

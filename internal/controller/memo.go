@@ -19,6 +19,8 @@ type memo struct {
 	uid  types.UID
 	seen time.Time // when the Service was seen first
 	told lb.Reason // what the last event said
+	// untold: a write was tried of which no event tells yet
+	untold bool
 	// warned of annotations that are deprecated
 	warned bool
 
@@ -39,8 +41,8 @@ type memos struct {
 	all map[types.NamespacedName]*memo
 }
 
-// of returns the memo of s. A Service seen for the first time was told what its
-// condition says: a restart repeats no event.
+// of returns the memo of s. A Service seen for the first time was told what is
+// written on it: a restart repeats no event.
 func (m *memos) of(s *corev1.Service, now time.Time) *memo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,9 +51,7 @@ func (m *memos) of(s *corev1.Service, now time.Time) *memo {
 		return have
 	}
 	fresh := &memo{uid: s.UID, seen: now}
-	if c := readyCondition(s); c != nil {
-		fresh.told = lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}
-	}
+	fresh.told, _ = reasonOn(s)
 	if m.all == nil {
 		m.all = map[types.NamespacedName]*memo{}
 	}

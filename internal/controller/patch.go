@@ -42,6 +42,9 @@ func statusPatch(s *corev1.Service, v lb.Verdict, host string, now time.Time) []
 	if host != "" && s.Annotations[kubevip.AnnotationHost] != host {
 		notes[kubevip.AnnotationHost] = host
 	}
+	if _, has := s.Annotations[native.AnnotationReason]; has { // of the days when kube-vip announced it
+		notes[native.AnnotationReason] = nil
+	}
 	if len(notes) > 0 {
 		metadata["annotations"] = notes
 	}
@@ -161,6 +164,19 @@ func readyCondition(s *corev1.Service) *metav1.Condition {
 		}
 	}
 	return nil
+}
+
+// reasonOn returns the reason that is written on s: in its condition or, where the
+// status is kube-vip's to write, in an annotation.
+func reasonOn(s *corev1.Service) (r lb.Reason, known bool) {
+	if c := readyCondition(s); c != nil {
+		return lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, true
+	}
+	code, text, known := strings.Cut(s.Annotations[native.AnnotationReason], ": ")
+	if !known {
+		return lb.Reason{}, false
+	}
+	return lb.Reason{Code: lb.Code(code), Text: text}, true
 }
 
 func saysReason(s *corev1.Service, r lb.Reason) bool {

@@ -16,23 +16,23 @@ import (
 
 // serveHealth answers /readyz once the process knows the cluster; a replica that
 // does not lead is ready, too.
-func serveHealth(mgr manager.Manager, o Options, f *foreign) error {
-	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), o.Config, f) }, o.Log)
+func serveHealth(mgr manager.Manager, o Options, k *optional) error {
+	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), o.Config, k) }, o.Log)
 	if err != nil {
 		return err
 	}
 	return mgr.Add(s)
 }
 
-// synced says whether all kinds have been listed.
-func synced(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign) bool {
+// synced says whether all kinds have been listed that have to be there, or are.
+func synced(ctx context.Context, c cache.Cache, cfg *config.Configuration, k *optional) bool {
 	for _, kind := range watched(cfg) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(f.informers(), func(i cache.Informer) bool { return !i.HasSynced() })
+	return !slices.ContainsFunc(k.informers(), func(i cache.Informer) bool { return !i.HasSynced() })
 }
 
 // serveMetrics answers /metrics with our metrics, controller-runtime's and those

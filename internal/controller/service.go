@@ -36,6 +36,7 @@ type services struct {
 	cache  client.Reader
 	client kubernetes.Interface
 	config *config.Configuration
+	kinds  *optional
 	// kubevip is nil if no class uses pools of kube-vip's ConfigMap.
 	kubevip *kubevipMap
 	agents  *agents // as kubevip
@@ -88,12 +89,26 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		published = nil // an edit by hand; what we know is better
 	}
 	m.settled = true
-	r := contextOf(class, labels, c.kubevip.current()).Request(&s)
-	if class.Backend == config.KubeVIP {
-		return c.provide(ctx, &s, m, &r, c.ledger.settle(r, published))
-	}
+	r, asIs := c.kubevip.requestOf(&s, class, labels)
 	r.Leased = c.agents.leased(&s)
-	return c.publish(ctx, &s, m, &r, c.ledger.settle(r, published))
+	v := c.ledger.settle(r, published)
+	switch {
+	case asIs:
+		return reconcile.Result{}, nil
+	case class.Backend == config.KubeVIP:
+		return c.provide(ctx, &s, m, &r, v)
+	}
+	return c.publish(ctx, &s, m, &r, c.withoutNative(v, class))
+}
+
+// withoutNative adds to a verdict that there is no pool why that may be so: our own
+// kind is not there either.
+func (c *services) withoutNative(v lb.Verdict, class *config.Class) lb.Verdict {
+	why, lacking := c.kinds.lacks(kindNativePool)
+	if lacking && v.Reason.Code == lb.NoPool && slices.Contains(class.Pools, lb.Native) {
+		v.Reason = v.Reason.And(lb.PoolsUnreadable.With("kind Pool", why, "Install Fairlead's CRDs (chart value crds.enabled), and allow it to get, list and watch that"))
+	}
+	return v
 }
 
 // servedBy returns the class that gives s addresses from pools, or nil if s is not
@@ -125,7 +140,7 @@ func (c *services) publish(ctx context.Context, s *corev1.Service, m *memo, r *l
 		c.tell(s, m, r, v)
 		return again, nil
 	}
-	if patch := statusPatch(s, v, c.hostOf(s, r, v), now); patch != nil {
+	if patch := statusPatch(s, v, c.hostOf(s, v), now); patch != nil {
 		hadAddress := len(s.Status.LoadBalancer.Ingress) > 0
 		written, err := c.write(ctx, s, patch)
 		switch {
@@ -197,18 +212,26 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 	if c.kubevip != nil && s.DeletionTimestamp != nil && s.Spec.Type != corev1.ServiceTypeLoadBalancer && backend.Kept(s) {
 		return c.letGo(ctx, s)
 	}
-	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil && !(c.provides() && backend.Marked(s)) {
+	// Where Fairlead announces, marks of Services that never were ours are another's.
+	theirs := c.kubevip != nil && backend.Marked(s) && (c.provides() || known || s.Annotations[kubevip.AnnotationGiven] != "")
+	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil && !(c.provides() && theirs) {
 		return reconcile.Result{}, nil
 	}
-	if c.provides() && backend.Marked(s) {
-		switch written, err := c.patch(ctx, s, backend.Release(s)); {
-		case err != nil:
-			return reconcile.Result{}, err
-		case written == nil:
-			return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	if theirs {
+		send := c.patch
+		if !c.provides() {
+			send = c.write
 		}
-		c.log.Info("service released", "service", key)
-		return reconcile.Result{}, nil // what is left in its status is taken off next
+		if patch := backend.Release(s, c.provides()); patch != nil {
+			switch written, err := send(ctx, s, patch); {
+			case err != nil:
+				return reconcile.Result{}, err
+			case written == nil:
+				return reconcile.Result{RequeueAfter: conflictRetry}, nil
+			}
+			c.log.Info("service released", "service", key)
+			return reconcile.Result{}, nil // what is left in its status is taken off next
+		}
 	}
 	patch := releasePatch(s)
 	if patch == nil {

@@ -34,7 +34,6 @@ import (
 	"fairlead.io/internal/backend/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
-	"fairlead.io/internal/lb"
 	"fairlead.io/internal/patient"
 )
 
@@ -57,7 +56,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// watched are the kinds the controller reads, besides foreign ones: those that
+// watched are the kinds the controller reads, besides optional ones: those that
 // the classes need. So a cluster that only has a cloud needs none of our kinds, and
 // gives no right to read others.
 func watched(cfg *config.Configuration) []client.Object {
@@ -65,14 +64,8 @@ func watched(cfg *config.Configuration) []client.Object {
 	if cfg.FromPools() {
 		kinds = append(kinds, &corev1.Namespace{})
 	}
-	if cfg.Uses(lb.Native) {
+	if needsNative(cfg) {
 		kinds = append(kinds, &v1alpha1.Pool{})
-	}
-	if cfg.Uses(lb.KubeVIP) {
-		kinds = append(kinds, &corev1.ConfigMap{})
-	}
-	if hearsAgents(cfg) {
-		kinds = append(kinds, &v1alpha1.Agent{})
 	}
 	return kinds
 }
@@ -98,7 +91,7 @@ func slimServer(in any) (any, error) {
 	if n, ok := in.(*corev1.Node); ok {
 		n.ManagedFields, n.Annotations = nil, nil
 		n.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID, Taints: n.Spec.Taints}
-		n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses}
+		n.Status = slimNodeStatus(&n.Status)
 	}
 	return in, nil
 }
@@ -122,17 +115,28 @@ func slim(in any) (any, error) {
 		}
 	case *corev1.Node:
 		o.Annotations, o.Labels = nil, nil
-		o.Spec, o.Status = corev1.NodeSpec{}, corev1.NodeStatus{Addresses: o.Status.Addresses}
+		o.Spec, o.Status = corev1.NodeSpec{}, slimNodeStatus(&o.Status)
 	}
 	return in, nil
+}
+
+// slimNodeStatus keeps a node's addresses, and whether it is ready.
+func slimNodeStatus(s *corev1.NodeStatus) corev1.NodeStatus {
+	out := corev1.NodeStatus{Addresses: s.Addresses}
+	for _, c := range s.Conditions {
+		if c.Type == corev1.NodeReady {
+			out.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return out
 }
 
 // fillCaches starts all informers with the process, also in a replica that does
 // not lead: taking over needs no listing then. It waits for an API server that is
 // away.
-func fillCaches(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign, log *slog.Logger) error {
+func fillCaches(ctx context.Context, c cache.Cache, cfg *config.Configuration, k *optional, log *slog.Logger) error {
 	for {
-		err := startInformers(ctx, c, cfg, f)
+		err := startInformers(ctx, c, cfg, k)
 		if err == nil || meta.IsNoMatchError(err) {
 			return err
 		}
@@ -145,7 +149,7 @@ func fillCaches(ctx context.Context, c cache.Cache, cfg *config.Configuration, f
 	}
 }
 
-func startInformers(ctx context.Context, c cache.Cache, cfg *config.Configuration, f *foreign) error {
+func startInformers(ctx context.Context, c cache.Cache, cfg *config.Configuration, k *optional) error {
 	for _, kind := range watched(cfg) {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
@@ -154,25 +158,25 @@ func startInformers(ctx context.Context, c cache.Cache, cfg *config.Configuratio
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
-	return f.look(ctx)
+	return k.look(ctx)
 }
 
 // promptCache tells at once when it is filled; the one in it looks every 100 ms.
 type promptCache struct {
 	cache.Cache
-	config  *config.Configuration
-	foreign *foreign
+	config *config.Configuration
+	kinds  *optional
 }
 
-func newCache(log *slog.Logger, cfg *config.Configuration, f *foreign) cache.NewCacheFunc {
+func newCache(log *slog.Logger, cfg *config.Configuration, k *optional) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
 		inner, err := patient.NewCache(log)(c, o)
-		return promptCache{inner, cfg, f}, err
+		return promptCache{inner, cfg, k}, err
 	}
 }
 
 // WaitForCacheSync says whether all kinds have been listed before ctx ended:
-// those of foreign, too, as far as they are there.
+// those that are optional, too, as far as they are there.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	var filled []toolscache.DoneChecker
 	for _, kind := range watched(c.config) {
@@ -182,7 +186,7 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 		}
 		filled = append(filled, informer.HasSyncedChecker())
 	}
-	for _, informer := range c.foreign.informers() {
+	for _, informer := range c.kinds.informers() {
 		filled = append(filled, informer.HasSyncedChecker())
 	}
 	return toolscache.WaitFor(ctx, "", filled...)
@@ -206,28 +210,35 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 	return nil
 }
 
-func watchPools(mgr manager.Manager, cfg *config.Configuration, l *ledger, f *foreign, m *kubevipMap) error {
-	c, err := newController(mgr, "pool", f.count(&pools{cache: mgr.GetCache(), config: cfg, ledger: l, foreign: f, kubevip: m}), 1)
+func watchPools(mgr manager.Manager, sources poolSources, l *ledger) error {
+	f, kinds := sources.foreign, sources.kinds
+	c, err := newController(mgr, "pool", f.count(&pools{poolSources: sources, ledger: l}), 1)
 	if err != nil {
 		return err
 	}
+	from := []source.Source{kinds.changes(kindConfigMap, anyChange)}
 	if f != nil {
-		if err := mgr.Add(f); err != nil {
-			return err
-		}
-		if err := c.Watch(source.Func(f.source)); err != nil {
+		from = append(from, source.Func(f.source))
+	}
+	if needsNative(sources.config) {
+		from = append(from, changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
+	} else {
+		from = append(from, kinds.changes(kindNativePool, newGeneration))
+	}
+	for _, s := range from {
+		if err := c.Watch(s); err != nil {
 			return err
 		}
 	}
-	if m != nil {
-		if err := c.Watch(changes(mgr.GetCache(), &corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(together), predicate.ResourceVersionChangedPredicate{})); err != nil {
-			return err
-		}
-	}
-	if !cfg.Uses(lb.Native) {
-		return nil
-	}
-	return c.Watch(changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
+	return nil
+}
+
+func anyChange(before, after client.Object) bool {
+	return before.GetResourceVersion() != after.GetResourceVersion()
+}
+
+func newGeneration(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration()
 }
 
 func watchNodes(mgr manager.Manager, l *ledger) error {
@@ -238,7 +249,7 @@ func watchNodes(mgr manager.Manager, l *ledger) error {
 	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeAddressesChanged))
 }
 
-func watchAgents(mgr manager.Manager, a *agents) error {
+func watchAgents(mgr manager.Manager, a *agents, kinds *optional) error {
 	if a == nil {
 		return nil
 	}
@@ -246,7 +257,10 @@ func watchAgents(mgr manager.Manager, a *agents) error {
 	if err != nil {
 		return err
 	}
-	return c.Watch(changes(mgr.GetCache(), &v1alpha1.Agent{}, handler.EnqueueRequestsFromMapFunc(together), predicate.ResourceVersionChangedPredicate{}))
+	if err := c.Watch(kinds.changes(kindAgent, anyChange)); err != nil {
+		return err
+	}
+	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeReadyChanged))
 }
 
 // changes is source.Kind for caches that are filled when controllers start. It

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -15,31 +17,41 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
 )
 
 // pools tells the ledger about all pools whenever one of them changes.
 type pools struct {
+	poolSources
+	ledger *ledger
+}
+
+func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var err error
+	c.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
+		var all []lb.Pool
+		if all, err = c.read(ctx); err != nil {
+			return nil
+		}
+		return a.SetPools(all)
+	})
+	return reconcile.Result{}, err
+}
+
+// poolSources are where pools are from.
+type poolSources struct {
 	cache   client.Reader
 	config  *config.Configuration
-	ledger  *ledger
+	kinds   *optional
 	foreign *foreign    // nil if no class uses pools of MetalLB's kinds
 	kubevip *kubevipMap // nil if no class uses pools of kube-vip's ConfigMap
 }
 
-func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	all, err := readPools(ctx, c.cache, c.config, c.foreign, c.kubevip)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	c.ledger.setPools(all)
-	return reconcile.Result{}, nil
-}
-
-func readPools(ctx context.Context, cache client.Reader, cfg *config.Configuration, f *foreign, m *kubevipMap) ([]lb.Pool, error) {
+func (p *poolSources) read(ctx context.Context) ([]lb.Pool, error) {
 	var list v1alpha1.PoolList
-	if cfg.Uses(lb.Native) {
-		if err := cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if _, lacking := p.kinds.lacks(kindNativePool); p.config.Uses(lb.Native) && !lacking {
+		if err := p.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list pools: %w", err)
 		}
 	}
@@ -47,15 +59,15 @@ func readPools(ctx context.Context, cache client.Reader, cfg *config.Configurati
 	for i := range list.Items {
 		out = append(out, native.Pool(&list.Items[i]))
 	}
-	more, err := m.read(ctx, cache)
+	more, err := p.kubevip.read(ctx, p.cache)
 	if err != nil {
 		return nil, err
 	}
 	out = append(out, more...)
-	if f == nil {
+	if p.foreign == nil {
 		return out, nil
 	}
-	objects, err := f.read(ctx, cache)
+	objects, err := p.foreign.read(ctx, p.cache)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +117,22 @@ var nodeAddressesChanged = predicate.Funcs{
 		after, ok2 := e.ObjectNew.(*corev1.Node)
 		return ok1 && ok2 && !maps.Equal(addressSet(before), addressSet(after))
 	},
+}
+
+// nodeReadyChanged passes on nodes that are lost, or back.
+var nodeReadyChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok1 := e.ObjectOld.(*corev1.Node)
+		after, ok2 := e.ObjectNew.(*corev1.Node)
+		return ok1 && ok2 && ready(before) != ready(after)
+	},
+}
+
+// ready says whether the kubelet of a node is heard of.
+func ready(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func addressSet(n *corev1.Node) map[string]bool {

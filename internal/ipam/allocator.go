@@ -70,6 +70,7 @@ type service struct {
 	pair    [len(lb.Families)]netip.Addr
 	leased  [len(lb.Families)]bool // the address is for a DHCP server to give
 	settled bool                   // has a verdict
+	told    bool                   // whose reason is that of the request
 	lacking bool                   // has not all that it asks for
 	touched bool
 	gone    bool

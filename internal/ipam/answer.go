@@ -146,7 +146,11 @@ func (a *Allocator) answer(s *service, l lack) {
 	case first != nil:
 		v.Pools = first.self
 	}
+	told := s.told
+	s.told = l.reason != nil
 	switch {
+	case l.reason != nil && l.reason.Ready(): // it goes on as it was
+		v.Reason = *l.reason
 	case l.reason != nil:
 		v.Reason = l.reason.Keeping(v.Addresses)
 	case len(node) > 0:
@@ -159,7 +163,7 @@ func (a *Allocator) answer(s *service, l lack) {
 		v.Reason = lb.OutsidePools.Say(lb.ListAddrs(outside))
 	case l.second:
 		v.Reason = lb.SingleFamily.Say(lb.ListAddrs(v.Addresses), s.origin(first, second), a.noSecond(s, l.family))
-	case s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
+	case !told && s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
 		v.Reason = s.verdict.Reason
 	default:
 		v.Reason = lb.Ready.Say(lb.ListAddrs(v.Addresses), s.origin(first, second))

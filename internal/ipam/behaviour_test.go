@@ -189,6 +189,25 @@ func TestImportOrder(t *testing.T) {
 	}
 }
 
+// A Service that goes on as it was, for a while, is told anew what it has when it
+// asks again.
+func TestReasonThatWasGivenIsNotKept(t *testing.T) {
+	a := New()
+	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30")})
+	r := requestOf("web", 1)
+	before, _ := a.Settle(r, nil)
+	for _, said := range []lb.Reason{{Code: lb.Ready}, {Code: lb.Ready, Text: "It has an address."}} {
+		asIs := r
+		asIs.Invalid = &said
+		if v, _ := a.Settle(asIs, nil); v.Reason != said || len(v.Addresses) != 1 {
+			t.Errorf("as it was: %v", v)
+		}
+		if v, _ := a.Settle(r, nil); v.Reason != before.Reason {
+			t.Errorf("afterwards: %v", v)
+		}
+	}
+}
+
 // Nothing that was imported is given away before SettleAll.
 func TestImportedIsHeldAtOnce(t *testing.T) {
 	a := New()

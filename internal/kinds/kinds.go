@@ -13,8 +13,11 @@
 //		}
 //	}()
 //
-// An API server that does not answer is not one that says no: both then wait
-// until it does.
+// Refused is about rights: a kind may be there, and we may not be allowed to read
+// it.
+//
+// An API server that does not answer is not one that says no: all of them then
+// wait until it does.
 package kinds
 
 import (

@@ -16,6 +16,7 @@ const (
 	LeftToLease       Code = "LeftToLease"
 	AddressContested  Code = "AddressContested"
 	NoPool            Code = "NoPool"
+	PoolsUnreadable   Code = "PoolsUnreadable"
 	NoPoolMatches     Code = "NoPoolMatches"
 	PoolExhausted     Code = "PoolExhausted"
 	QuotaExceeded     Code = "QuotaExceeded"
@@ -82,6 +83,10 @@ var serviceReasons = map[Code]About{
 		Means: "There is no pool at all that the Service's class may use.",
 		Do:    "Create a Pool, or an IPAddressPool of MetalLB's.",
 		text:  "No available IPs: there is no pool of addresses. Create a Pool (kubectl explain pool.spec) or an IPAddressPool of MetalLB's."},
+	PoolsUnreadable: {On: "Service", Warning: true,
+		Means: "The controller cannot read the pools that the Service's address would be from: it lacks a right, or the kind is not installed. Services that have addresses keep them.",
+		Do:    "Give the controller's ServiceAccount the right to get, list and watch what the sentence names, or install the kind; the Service is served within seconds then.",
+		text:  "The controller cannot read %s: %s. %s.", sample: []any{"ConfigMap kube-system/kubevip, which has the pools", `configmaps "kubevip" is forbidden: User "system:serviceaccount:kube-system:kube-vip-cloud-controller" cannot list resource "configmaps" in API group "" in the namespace "kube-system"`, "Allow it to get, list and watch that"}},
 	NoPoolMatches: {On: "Service", Warning: true, MetalLB: "AllocationFailed",
 		Means: "There are pools, but none hands addresses to this Service: their namespaces or selectors leave it out, they are disabled, or they are only given on request.",
 		Do:    "Change the rules of a pool, or ask for one with the annotation fairlead.io/pool or metallb.io/address-pool.",

@@ -50,6 +50,20 @@ func (r runner) Run() int { return r() }
 
 // New installs our kinds in a running API server.
 func New(ctx context.Context, api *sandbox.API) (*Rig, error) {
+	r, err := Connect(api)
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range charts.CRDs() {
+		if err := r.Client.Create(ctx, crd); err != nil {
+			return nil, fmt.Errorf("install %s: %w", crd.Name, err)
+		}
+	}
+	return r, wait(ctx, func() error { return r.Client.List(ctx, &v1alpha1.PoolList{}) })
+}
+
+// Connect makes clients of a running API server, which need not know our kinds.
+func Connect(api *sandbox.API) (*Rig, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, metallb.AddToScheme} {
 		if err := add(s); err != nil {
@@ -64,13 +78,7 @@ func New(ctx context.Context, api *sandbox.API) (*Rig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	r := &Rig{API: api, Client: c, Kube: kube}
-	for _, crd := range charts.CRDs() {
-		if err := c.Create(ctx, crd); err != nil {
-			return nil, fmt.Errorf("install %s: %w", crd.Name, err)
-		}
-	}
-	return r, wait(ctx, func() error { return c.List(ctx, &v1alpha1.PoolList{}) })
+	return &Rig{API: api, Client: c, Kube: kube}, nil
 }
 
 // Clean removes all pools, also MetalLB's, and all Services but the API server's

@@ -122,16 +122,13 @@ func (c *kubevipCase) run(t *testing.T) {
 
 func (c *kubevipCase) compare(t *testing.T, s *corev1.Service) error {
 	has, want := s.Annotations["kube-vip.io/loadbalancerIPs"], c.Want.Addresses
-	condition := "none"
-	for _, k := range s.Status.Conditions {
-		condition = k.Reason + ": " + k.Message
-	}
+	told := s.Annotations["fairlead.io/reason"]
 	if c.Want.Fails || c.Want.Conflict {
 		switch {
 		case has != c.Service.Asks || s.Spec.LoadBalancerIP != "" || s.Labels["implementation"] != "":
 			t.Fatalf("has %q, %q and labels %v", has, s.Spec.LoadBalancerIP, s.Labels)
-		case condition == "none":
-			return fmt.Errorf("no condition")
+		case told == "":
+			return fmt.Errorf("not told why")
 		case c.Want.Conflict:
 			return hasEvent(s, "IPConflict")
 		}
@@ -140,14 +137,14 @@ func (c *kubevipCase) compare(t *testing.T, s *corev1.Service) error {
 	first, _, _ := strings.Cut(want, ",")
 	switch {
 	case has == "":
-		return fmt.Errorf("no address; condition: %s", condition)
+		return fmt.Errorf("no address, and is told %q", told)
 	case has != want || s.Spec.LoadBalancerIP != first:
-		t.Fatalf("has %q and %q, want %q; condition: %s", has, s.Spec.LoadBalancerIP, want, condition)
+		t.Fatalf("has %q and %q, want %q; it is told %q", has, s.Spec.LoadBalancerIP, want, told)
 	case s.Labels["implementation"] != "kube-vip" || len(s.Finalizers) != 1 || s.Finalizers[0] != "service.kubernetes.io/load-balancer-cleanup":
 		t.Fatalf("labels %v, finalizers %v", s.Labels, s.Finalizers)
 	case s.Annotations["kube-vip.io/serviceInterface"] != c.Want.Interface:
 		t.Fatalf("interface %q", s.Annotations["kube-vip.io/serviceInterface"])
-	case len(s.Status.LoadBalancer.Ingress) > 0:
+	case len(s.Status.LoadBalancer.Ingress) > 0 || len(s.Status.Conditions) > 0:
 		t.Fatal("the status is kube-vip's")
 	}
 	return hasEvent(s, "EnsuredLoadBalancer")

@@ -73,6 +73,7 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 		pools = append(pools, p.String())
 	}
 	set(notes, s.Annotations, native.AnnotationAllocatedFrom, strings.Join(pools, ","))
+	set(notes, s.Annotations, native.AnnotationReason, note(v.Reason))
 	if len(notes) > 0 {
 		metadata["annotations"] = notes
 	}
@@ -85,11 +86,32 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 	return marshal(s, metadata, spec)
 }
 
+// Wait returns the patch that makes s say why it has not got what it asks for; nil
+// if it says so already. It is in an annotation, so that it goes in the one write
+// that gives the Service its address.
+func Wait(s *corev1.Service, r lb.Reason) []byte {
+	notes := map[string]any{}
+	set(notes, s.Annotations, native.AnnotationReason, note(r))
+	if len(notes) == 0 {
+		return nil
+	}
+	return marshal(s, map[string]any{"annotations": notes}, nil)
+}
+
+// note is what is written of r: nothing if all is well.
+func note(r lb.Reason) string {
+	if r.Ready() && !r.Warning() {
+		return ""
+	}
+	return r.String()
+}
+
 // Marked says whether s has something that is taken off when it is no longer
 // served.
 func Marked(s *corev1.Service) bool {
 	_, given := s.Annotations[kubevip.AnnotationGiven]
-	return given || Kept(s)
+	_, waits := s.Annotations[native.AnnotationReason]
+	return given || waits || Kept(s)
 }
 
 // Kept says whether s cannot go before its address has been given back to kube-vip's
@@ -101,19 +123,25 @@ func Kept(s *corev1.Service) bool {
 }
 
 // Release returns the patch that takes off everything of ours, so that the
-// Service can go, and so can its address. What somebody asked for stays.
-func Release(s *corev1.Service) []byte {
+// Service can go, and so can its address; nil if there is nothing. What somebody
+// asked for stays. Without spec, which the status subresource does not write, what
+// the Service was given stays known as that: it is no wish.
+func Release(s *corev1.Service, withSpec bool) []byte {
 	notes, spec, metadata := map[string]any{}, map[string]any{}, map[string]any{}
 	wish, _ := kubevip.Wish(s)
-	for _, key := range []string{kubevip.AnnotationGiven, native.AnnotationAllocatedFrom, kubevip.AnnotationHost} {
+	gone := []string{native.AnnotationAllocatedFrom, native.AnnotationReason, kubevip.AnnotationHost}
+	if withSpec || s.Spec.LoadBalancerIP == "" || wish != "" {
+		gone = append(gone, kubevip.AnnotationGiven)
+		if wish == "" {
+			gone = append(gone, kubevip.AnnotationAddresses)
+		}
+	}
+	for _, key := range gone {
 		if _, ok := s.Annotations[key]; ok {
 			notes[key] = nil
 		}
 	}
-	if _, ok := s.Annotations[kubevip.AnnotationAddresses]; ok && wish == "" {
-		notes[kubevip.AnnotationAddresses] = nil
-	}
-	if s.Spec.LoadBalancerIP != "" && wish == "" {
+	if withSpec && s.Spec.LoadBalancerIP != "" && wish == "" {
 		spec["loadBalancerIP"] = nil
 	}
 	if len(notes) > 0 {

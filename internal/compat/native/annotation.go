@@ -54,6 +54,14 @@ const (
 	// Impact: none; without it, the Service keeps its addresses as if it asked for them
 	AnnotationGiven = "fairlead.io/given"
 
+	// AnnotationReason says why a Service in a class of backend kube-vip has no
+	// address, or what is not as it should be: its status is kube-vip's to write.
+	//
+	// Type: a reason, a colon and a sentence
+	// Default: written by Fairlead, and removed when all is well
+	// Impact: none; changes made by hand are overwritten
+	AnnotationReason = "fairlead.io/reason"
+
 	// AnnotationDHCP has the IP families of which the Service's address is for a
 	// DHCP server of the LAN to give. It stays so when the pools change.
 	//

@@ -1,0 +1,312 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/kinds"
+	"fairlead.io/internal/lb"
+)
+
+const (
+	// optionalPause is how often it is asked whether more kinds can be read, with
+	// as much again at random.
+	optionalPause = 2 * time.Second
+	// optionalSync is how long the first list of a kind may take.
+	optionalSync = time.Minute
+)
+
+// Kinds that need not be there besides MetalLB's.
+var (
+	kindNativePool = v1alpha1.GroupVersion.WithKind("Pool")
+	kindAgent      = v1alpha1.GroupVersion.WithKind("Agent")
+	kindConfigMap  = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+)
+
+// optionalKind is one that need not be there.
+type optionalKind struct {
+	schema.GroupVersionKind
+	object client.Object
+	// namespace and name of the one object that is read; "" is all of them.
+	namespace, name string
+	// without it, that is so; "" if that needs no telling.
+	without string
+}
+
+func (k optionalKind) resource() kinds.Resource {
+	plural, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind)
+	return kinds.Resource{GroupVersionResource: plural, Namespace: k.namespace, Name: k.name}
+}
+
+// optional are kinds that need not be there, or that we need not be allowed to
+// read: some, all or none, before we start or later, one after the other. What can
+// be read is watched; what cannot is asked for again and again.
+type optional struct {
+	all       []optionalKind
+	discovery kinds.Discovery
+	rest      rest.Interface
+	cache     cache.Cache
+	log       *slog.Logger
+
+	mu sync.Mutex
+	// watched kinds; all but those of the first look have been listed.
+	watched map[schema.GroupVersionKind]cache.Informer
+	// refused says why others are not; "" is that they are not there.
+	refused   map[schema.GroupVersionKind]string
+	followers map[schema.GroupVersionKind][]follower
+}
+
+// optionalKinds are those that the classes use and can do without for a while. Our
+// own kind Pool is one of them, unless a class has no other pools.
+func optionalKinds(cfg *config.Configuration, m *kubevipMap) (out []optionalKind) {
+	if cfg.Uses(lb.Native) && !needsNative(cfg) {
+		out = append(out, optionalKind{GroupVersionKind: kindNativePool, object: &v1alpha1.Pool{}, without: "there are no pools of that kind"})
+	}
+	if m != nil {
+		out = append(out, optionalKind{GroupVersionKind: kindConfigMap, object: &corev1.ConfigMap{}, namespace: m.key.Namespace, name: m.key.Name,
+			without: "there are no pools of kube-vip's ConfigMap " + m.key.String() + "; Services with addresses of it keep them"})
+	}
+	if hearsAgents(cfg) {
+		out = append(out, optionalKind{GroupVersionKind: kindAgent, object: &v1alpha1.Agent{},
+			without: "addresses that DHCP servers give are not published, and annotation " + kubevip.AnnotationHost + " is not kept up to date"})
+	}
+	if cfg.Uses(lb.MetalLB) {
+		out = append(out, metallbKinds()...)
+	}
+	return out
+}
+
+func needsNative(cfg *config.Configuration) bool {
+	return slices.ContainsFunc(cfg.Classes, func(c config.Class) bool { return slices.Equal(c.Pools, []lb.Dialect{lb.Native}) })
+}
+
+// follower is told when a kind has come, and of its objects; nil is one that was
+// not there before, or is not there after.
+type follower struct {
+	came    func()
+	changed func(before, after client.Object)
+}
+
+func newOptional(c *rest.Config, log *slog.Logger, all ...optionalKind) (*optional, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(c)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return &optional{
+		all: all, discovery: d, rest: d.RESTClient(), log: log,
+		watched: map[schema.GroupVersionKind]cache.Informer{}, refused: map[schema.GroupVersionKind]string{},
+		followers: map[schema.GroupVersionKind][]follower{},
+	}, nil
+}
+
+// look begins to watch the kinds that have come. It waits for the API server: one
+// that is away does not say that there are none.
+func (o *optional) look(ctx context.Context) error {
+	asked := &remembering{Discovery: o.discovery, lists: map[string]*metav1.APIResourceList{}}
+	for _, k := range o.all {
+		if o.has(k.GroupVersionKind) {
+			continue
+		}
+		if k.Group != "" {
+			there, err := kinds.Present(ctx, asked, k.GroupVersionKind)
+			if err != nil {
+				return err
+			}
+			if !there {
+				o.miss(k, "")
+				continue
+			}
+		}
+		why, err := kinds.Refused(ctx, o.rest, k.resource())
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			o.miss(k, why)
+			continue
+		}
+		if err := o.watch(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *optional) watch(ctx context.Context, k optionalKind) error {
+	ctx, cancel := context.WithTimeout(ctx, optionalSync)
+	defer cancel()
+	informer, err := o.cache.GetInformer(ctx, k.object)
+	if meta.IsNoMatchError(err) {
+		return nil // gone again
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", k.Kind, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.watched[k.GroupVersionKind] = informer
+	delete(o.refused, k.GroupVersionKind)
+	for _, f := range o.followers[k.GroupVersionKind] {
+		if err := f.follow(informer); err != nil {
+			o.log.Error("kind not watched", "kind", k.Kind, "error", err)
+		}
+	}
+	o.log.Info("watching", "kind", k.Kind, "of", k.Group)
+	return nil
+}
+
+// miss notes that k cannot be read, and tells that once.
+func (o *optional) miss(k optionalKind, why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if had, known := o.refused[k.GroupVersionKind]; known && had == why {
+		return
+	}
+	o.refused[k.GroupVersionKind] = why
+	if k.without != "" || why != "" {
+		reason, _ := o.lacking(k.GroupVersionKind)
+		o.log.Warn("going on without a kind", "kind", k.Kind, "so", k.without, "error", reason)
+	}
+}
+
+// NeedLeaderElection is false: all replicas know what there is.
+func (o *optional) NeedLeaderElection() bool { return false }
+
+// Start looks for more kinds until ctx ends or all are there.
+func (o *optional) Start(ctx context.Context) error {
+	for {
+		o.mu.Lock()
+		all := len(o.watched) == len(o.all)
+		o.mu.Unlock()
+		if all {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(optionalPause + rand.N(optionalPause)):
+		}
+		if err := o.look(ctx); err != nil && ctx.Err() == nil {
+			o.log.Warn("kinds not watched; trying again", "error", err)
+		}
+	}
+}
+
+// follow tells f of a kind from now on, or from when it comes.
+func (o *optional) follow(kind schema.GroupVersionKind, f follower) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.followers[kind] = append(o.followers[kind], f)
+	if informer := o.watched[kind]; informer != nil {
+		return f.follow(informer)
+	}
+	return nil
+}
+
+func (f follower) follow(informer cache.Informer) error {
+	f.came()
+	object := func(o any) client.Object {
+		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		out, _ := o.(client.Object)
+		return out
+	}
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { f.changed(nil, object(o)) },
+		DeleteFunc: func(o any) { f.changed(object(o), nil) },
+		UpdateFunc: func(before, after any) { f.changed(object(before), object(after)) },
+	})
+	return err
+}
+
+// changes makes changes of a kind that are worth it, and its arrival, one reconcile
+// of all objects together.
+func (o *optional) changes(kind schema.GroupVersionKind, worth func(before, after client.Object) bool) source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		all := func() { queue.Add(reconcile.Request{}) }
+		return o.follow(kind, follower{came: all, changed: func(before, after client.Object) {
+			if before == nil || after == nil || worth(before, after) {
+				all()
+			}
+		}})
+	})
+}
+
+func (o *optional) has(kind schema.GroupVersionKind) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.watched[kind] != nil
+}
+
+// lacks says whether a kind is one of these and cannot be read, and why: that it is
+// not there, if nothing else is said.
+func (o *optional) lacks(kind schema.GroupVersionKind) (why string, lacks bool) {
+	if o == nil || !slices.ContainsFunc(o.all, func(k optionalKind) bool { return k.GroupVersionKind == kind }) {
+		return "", false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lacking(kind)
+}
+
+func (o *optional) lacking(kind schema.GroupVersionKind) (why string, lacks bool) {
+	if o.watched[kind] != nil {
+		return "", false
+	}
+	if why = o.refused[kind]; why == "" {
+		why = fmt.Sprintf("the API server does not know kind %s of %s", kind.Kind, kind.Group)
+	}
+	return why, true
+}
+
+// informers of the kinds that are there.
+func (o *optional) informers() []cache.Informer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Values(o.watched))
+}
+
+// remembering asks for each group and version once.
+type remembering struct {
+	kinds.Discovery
+	lists map[string]*metav1.APIResourceList
+}
+
+func (r *remembering) ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+	if list, ok := r.lists[groupVersion]; ok {
+		return list, nil
+	}
+	list, err := r.Discovery.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
+	switch {
+	case apierrors.IsNotFound(err):
+		list = &metav1.APIResourceList{}
+	case err != nil:
+		return nil, err
+	}
+	r.lists[groupVersion] = list
+	return list, nil
+}
