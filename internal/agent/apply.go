@@ -182,6 +182,9 @@ func (a *agent) publishClaims() {
 	for token, h := range a.leaseholds {
 		mine = append(mine, member.Claim{Address: token, Node: a.node, Epoch: h.epoch, Up: true})
 	}
+	for token, p := range a.parting {
+		mine = append(mine, member.Claim{Address: token, Node: a.node, Epoch: p.epoch, Up: true})
+	}
 	a.group.SetClaims(mine)
 }
 

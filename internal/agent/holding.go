@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -214,6 +215,9 @@ func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, place
 		a.tellConflict(addr, mac, place)
 	}
 	a.yield(addr, h, mac, now)
+	for _, token := range a.directory.leasesAt(addr) {
+		a.decline(a.leaseholds[token], fmt.Sprintf("%s is used by the host with the hardware address %s", addr, mac))
+	}
 }
 
 // yield stops using an address until it is free. The claim stays, so that no

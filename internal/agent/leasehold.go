@@ -32,9 +32,37 @@ type leasehold struct {
 	had   netip.Addr
 	lease *dhcp.Lease // nil if there is none
 	err   error
+	// vetted is the last address that was found to be of use, reported until when
+	// others know it to be leased, and told what the Services were told last.
+	vetted   netip.Addr
+	reported time.Time
+	told     lb.Reason
+	toldAt   time.Time
 
+	client  *dhcp.Client
 	release atomic.Bool // when it ends
 	end     context.CancelFunc
+}
+
+// parting is a claim that is kept for a while after the last Service of a lease
+// is gone: other nodes hear of the end of a claim by gossip before they hear from
+// the API server that there is nothing to claim any more, and would ask for what
+// has just been given back.
+type parting struct {
+	epoch uint64
+	until time.Time
+}
+
+const partingTime = 3 * time.Second
+
+// part ends claims that were kept long enough.
+func (a *agent) part(now time.Time) {
+	for token, p := range a.parting {
+		if now.After(p.until) {
+			delete(a.parting, token)
+			a.claimsDirty = true
+		}
+	}
 }
 
 // leaseNews is what a DHCP client says.
@@ -47,12 +75,19 @@ type leaseNews struct {
 // decideToken does what is to be done about one lease.
 func (a *agent) decideToken(token netip.Addr, now time.Time) {
 	h := a.leaseholds[token]
+	if h != nil {
+		a.vet(h)
+	}
 	if len(a.directory.members[token]) == 0 || a.isolated {
 		if h != nil {
 			a.endLease(h, !a.isolated)
 		}
+		if h != nil && !a.isolated {
+			a.parting[token] = parting{h.epoch, now.Add(partingTime)}
+		}
 		return
 	}
+	delete(a.parting, token)
 	candidate := a.directory.leaseCandidate(token)
 	place, index := a.leasePlace(token, &candidate)
 	if h != nil && (place != h.place || index != h.index || !reflect.DeepEqual(h.identity, a.directory.identity(token))) {
@@ -162,12 +197,12 @@ func (a *agent) beginLease(token netip.Addr, place string, index int, epoch uint
 	}
 	config := dhcp.Config{Family: h.family, Identity: h.identity, Transport: port}
 	if addr, err := lb.ParseAddr(last.Address); err == nil {
-		config.Had = addr
+		config.Had, config.HadServer = addr, last.Server
 		if last.Until != nil {
 			config.HadUntil = last.Until.Time
 		}
 		if l := (&dhcp.Lease{Addr: addr, Until: config.HadUntil}); !l.Ended(now) {
-			h.had, h.lease = addr, l
+			h.had, h.lease, h.vetted = addr, l, addr
 		}
 	}
 	ctx, cancel := context.WithCancel(a.background)
@@ -178,17 +213,19 @@ func (a *agent) beginLease(token netip.Addr, place string, index int, epoch uint
 		case <-ctx.Done():
 		}
 	}
-	client := dhcp.New(config)
+	h.client = dhcp.New(config)
 	a.running.Go(func() {
-		client.Run(ctx)
+		h.client.Run(ctx)
 		if h.release.Load() {
-			if err := client.Release(); err != nil {
+			if err := h.client.Release(); err != nil {
 				a.log.Warn("lease not given back", "interface", place, "error", err)
 			}
 		}
 	})
 	a.leaseholds[token] = h
-	a.noteLease(h)
+	if !a.vet(h) {
+		a.noteLease(h)
+	}
 	a.log.Info("asking for a lease", "services", a.memberNames(token), "family", h.family.String(), "interface", place, "had", h.had, "epoch", epoch)
 }
 
@@ -210,6 +247,9 @@ func (a *agent) noteLease(h *leasehold) {
 		addr = h.lease.Addr
 	}
 	a.touch(a.directory.setLease(h.token, addr)...)
+	if h.reported = (time.Time{}); h.lease != nil {
+		h.reported = h.lease.Until
+	}
 	a.claimsDirty, a.reportDirty = true, true
 }
 
@@ -227,14 +267,23 @@ func (a *agent) leaseChanged(n leaseNews) {
 	if a.leaseholds[h.token] != h {
 		return
 	}
-	had := h.lease
+	had, trouble := h.lease, h.err
 	h.lease, h.err = n.lease, n.err
-	a.noteLease(h)
+	if a.vet(h) {
+		return
+	}
+	renewed := had != nil && h.lease != nil && had.Addr == h.lease.Addr && had.Server == h.lease.Server && trouble == nil && n.err == nil
+	if !renewed || untold(h.reported, h.lease.Until, time.Now()) {
+		a.noteLease(h)
+	}
+	useless, unfit := errors.AsType[dhcp.Useless](n.err)
 	switch {
 	case had != nil && (h.lease == nil || h.lease.Addr != had.Addr):
 		a.tellMembers(h, lb.LeaseLost.With(had.Addr, a.node, leaseTrouble(n.err)))
 	case errors.Is(n.err, dhcp.ErrNoServer):
 		a.tellMembers(h, lb.NoLeaseServer.With(h.family, h.place, a.node))
+	case unfit:
+		a.tellMembers(h, lb.LeaseUnusable.With(h.family, h.place, a.node, useless.Why))
 	case n.err != nil:
 		a.tellMembers(h, lb.LeaseRefused.With(h.family, h.place, a.node))
 	case h.lease != nil && (had == nil || had.Server != h.lease.Server):
@@ -253,7 +302,21 @@ func leaseTrouble(err error) string {
 	return "the DHCP server gave another"
 }
 
+// untold says whether others have to be told until when a lease now lasts: what
+// they know of it falls behind by a good part of its time. Servers can have it
+// renewed every second.
+func untold(told, until, now time.Time) bool {
+	return told.IsZero() != until.IsZero() || !until.IsZero() && until.Sub(told) > until.Sub(now)/4
+}
+
+// tellMembers tells the Services of a lease something; the same again only after
+// a while.
 func (a *agent) tellMembers(h *leasehold, reason lb.Reason) {
+	now := time.Now()
+	if h.told == reason && now.Sub(h.toldAt) < rivalTold {
+		return
+	}
+	h.told, h.toldAt = reason, now
 	a.log.Warn("lease", "reason", string(reason.Code), "services", a.memberNames(h.token), "message", reason.Text)
 	for _, o := range a.directory.members[h.token] {
 		a.reporter.event(o, lb.KubeVIP, reason)
@@ -265,43 +328,4 @@ func (a *agent) memberNames(token netip.Addr) (out []string) {
 		out = append(out, o.request.Service.String())
 	}
 	return out
-}
-
-// leasePort returns the port for DHCP on an interface, which all leases there
-// have together.
-func (a *agent) leasePort(place string, index int) (*dhcp.Port, error) {
-	if have, ok := a.leasePorts[place]; ok {
-		if have.index == index {
-			return have.port, nil
-		}
-		_ = have.port.Close()
-		delete(a.leasePorts, place)
-	}
-	port, err := dhcp.Open(place)
-	if err != nil {
-		return nil, err
-	}
-	a.leasePorts[place] = leasePort{port, index}
-	return port, nil
-}
-
-type leasePort struct {
-	port  *dhcp.Port
-	index int
-}
-
-// inheritLeases takes over the leases of addresses that an earlier agent has left
-// in the kernel.
-func (a *agent) inheritLeases(now time.Time) {
-	for token := range a.directory.members {
-		last, err := lb.ParseAddr(a.directory.lastLease(token).Address)
-		held := a.held[last]
-		if err != nil || held == nil || len(held.places) == 0 {
-			continue
-		}
-		candidate := a.directory.leaseCandidate(token)
-		if place, index := a.leasePlace(token, &candidate); place == held.places[0] {
-			a.beginLease(token, place, index, held.epoch, now)
-		}
-	}
 }

@@ -25,7 +25,7 @@ func (a *agent) leaseReport() []v1alpha1.Lease {
 	for token, h := range a.leaseholds {
 		for _, o := range a.directory.members[token] {
 			l := v1alpha1.Lease{Service: o.request.Service.String(), Family: h.family.String(), Since: metav1.NewMicroTime(h.since)}
-			if h.lease != nil {
+			if h.lease != nil && !a.finding(h.lease.Addr) {
 				l.Address, l.Server = h.lease.Addr.String(), h.lease.Server
 				if !h.lease.Until.IsZero() {
 					until := metav1.NewTime(h.lease.Until)
@@ -55,6 +55,12 @@ func (a *agent) leaseReport() []v1alpha1.Lease {
 		return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Family, y.Family))
 	})
 	return out[:min(len(out), leasesMost)]
+}
+
+// finding says whether it is not known yet if a stranger uses addr.
+func (a *agent) finding(addr netip.Addr) bool {
+	h := a.held[addr]
+	return h != nil && h.probing
 }
 
 // leasesFor says whether there still is somebody who wants that lease.

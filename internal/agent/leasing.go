@@ -24,6 +24,9 @@ import (
 // the token is has the lease, and announces the address.
 type leasing struct {
 	kubevip *kubevip.Config
+	// cluster tells this cluster from others on the LAN, in which Services share by
+	// the same names.
+	cluster types.UID
 	// preset is the interface for Services for which none is named.
 	preset string
 	// told are the leases that agents have told of.
@@ -289,7 +292,7 @@ func (d *directory) identity(token netip.Addr) dhcp.Identity {
 	f := familyOf(oldest, token)
 	name := oldest.self()
 	if g, shares := oldest.group(f); shares && token == tokenOf(f, g.name) {
-		name = g.name
+		name = string(d.cluster) + " " + g.name
 	}
 	id := dhcp.IdentityOf(name)
 	if oldest.mac != nil {

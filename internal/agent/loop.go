@@ -79,6 +79,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.renew()
 			a.retryRivals()
 			a.resume()
+			a.part(time.Now())
 		}
 		now := time.Now()
 		a.beat(now)
@@ -120,6 +121,11 @@ func (a *agent) step(now time.Time) {
 			a.dirty[token] = true
 		}
 	}
+	for addr := range a.dirty { // others may have come to live there
+		for _, token := range a.directory.leasesAt(addr) {
+			a.dirty[token] = true
+		}
+	}
 	for token := range a.dirty { // which addresses of the others follow
 		if isToken(token) {
 			delete(a.dirty, token)
@@ -140,12 +146,13 @@ func (a *agent) step(now time.Time) {
 	a.reportPresence()
 }
 
-// mayTake: nobody claims anything before one exchange with the others, for which
-// a node that has others waits a little longer.
+// mayTake: nobody claims anything before one exchange with the others. A node that
+// has others waits a little longer for all of them: the first may not know of a
+// second, whose claims would then be taken for those of a dead one.
 func (a *agent) mayTake(now time.Time) bool {
 	if !a.synced {
-		alone := a.others == 0 && a.peers.known() && now.Before(a.patience)
-		a.synced = a.started && (a.group == nil || a.group.Synced() && !alone)
+		missing := a.others < a.peers.count() && now.Before(a.patience)
+		a.synced = a.started && (a.group == nil || a.group.Synced() && !missing)
 		a.allDirty = a.allDirty || a.synced
 	}
 	return a.synced

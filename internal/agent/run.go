@@ -145,6 +145,7 @@ type agent struct {
 	held       map[netip.Addr]*holding
 	leaseholds map[netip.Addr]*leasehold           // by token
 	leasePorts map[string]leasePort                // by interface
+	parting    map[netip.Addr]parting              // by token
 	said       map[v1alpha1.LeaseOf]v1alpha1.Lease // of leases
 	had        map[netip.Addr]string               // the node that had an address last, as far as known
 	state      nft.State
@@ -174,7 +175,7 @@ func Run(ctx context.Context, o Options) error {
 		node: o.NodeName, config: o.Config, log: o.Log, gossipPort: o.GossipPort, refresh: o.Refresh, beat: o.Beat,
 		classicNamespace: o.MetalLBNamespace, ignoreExcludeLabel: o.IgnoreExcludeLabel,
 		inbox: newInbox(), poke: make(chan struct{}, 1), sightings: make(chan sighting), probes: make(chan probeResult),
-		leaseNews: make(chan leaseNews), leaseholds: map[netip.Addr]*leasehold{}, leasePorts: map[string]leasePort{}, said: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, configMap: o.KubeVIP,
+		leaseNews: make(chan leaseNews), leaseholds: map[netip.Addr]*leasehold{}, leasePorts: map[string]leasePort{}, parting: map[netip.Addr]parting{}, said: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, configMap: o.KubeVIP,
 		directory: newDirectory(), scope: scope{excluded: cmp.Or(o.Excluded, inward), named: map[string]bool{}}, claims: map[netip.Addr][]member.Claim{},
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
 		leases: map[string]bool{}, outlets: map[string]*outlet{}, nobody: map[netip.Addr]string{},
@@ -295,6 +296,10 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 	a.running.Go(func() { a.api.watch(a.background) })
 	// What an earlier agent had is known, and claimed, before the others are met.
 	a.absorb(a.inbox.take())
+	var apiServer corev1.Service
+	if err := a.cache.Get(ctx, types.NamespacedName{Namespace: "default", Name: "kubernetes"}, &apiServer); err == nil {
+		a.directory.cluster = apiServer.UID // there is one in each cluster
+	}
 	a.inheritLeases(time.Now())
 	if err := a.join(ctx, o, self, key); err != nil {
 		return err
@@ -429,11 +434,11 @@ func (p *peers) set(list []netip.AddrPort) {
 	p.list = list
 }
 
-// known says whether there should be others.
-func (p *peers) known() bool {
+// count says how many others there should be.
+func (p *peers) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.list) > 0
+	return len(p.list)
 }
 
 // joinPeriod is how often unknown agents are looked for: a node that was added

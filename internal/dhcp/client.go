@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"time"
 
 	"fairlead.io/internal/lb"
@@ -16,6 +17,11 @@ var ErrNoServer = errors.New("no DHCP server answers")
 // ErrRefused says that a server took the address back, or has none.
 var ErrRefused = errors.New("the DHCP server refuses")
 
+// Useless says why what a server gives cannot be used.
+type Useless struct{ Why string }
+
+func (u Useless) Error() string { return "what the DHCP server gives cannot be used: " + u.Why }
+
 const (
 	// A message that is not answered is sent again after firstWait, then after
 	// twice as long each time, up to mostWait.
@@ -24,8 +30,13 @@ const (
 	// patience is after how long without an answer that is told, and how long an
 	// address that was had before is asked for until any is.
 	patience = 10 * time.Second
-	// refusedWait is between two attempts where servers refuse.
+	// mostMisses is how often that time is doubled where nobody answers at all. The
+	// messages are then a few in a minute, and a server is found within one.
+	mostMisses = 3
+	// refusedWait is between two attempts where servers refuse, or give what cannot
+	// be used; twice as long each time, up to refusedMost.
 	refusedWait = 10 * time.Second
+	refusedMost = 5 * time.Minute
 	// renewPause is the time between two attempts to renew a long lease, and
 	// rebindPause that where its server has been silent for most of it.
 	renewPause  = time.Minute
@@ -42,6 +53,8 @@ type Config struct {
 	// leased, if valid, and until when; it is used at once, and confirmed then.
 	Had      netip.Addr
 	HadUntil time.Time
+	// HadServer gave it, if that is known. What others say about it counts less.
+	HadServer string
 	// Changed is called whenever there is another lease, or none, and when err is
 	// another: why there is none, or why it could not be renewed yet.
 	Changed func(l *Lease, err error)
@@ -74,6 +87,13 @@ type Client struct {
 	speak  speaker
 	lease  *Lease
 	err    error
+	// refusals and misses, servers that refuse or do not answer, in a row.
+	refusals, misses int
+
+	mu       sync.Mutex
+	unwanted netip.Addr // see Decline
+	why      string
+	letGo    context.CancelFunc // ends holding
 }
 
 // New returns a client that does nothing before Run.
@@ -88,17 +108,50 @@ func New(c Config) *Client {
 // another client of the identity, unless Release is called.
 func (c *Client) Run(ctx context.Context) {
 	if had := c.config.Had; had.IsValid() {
-		if l := remembered(had, c.config.HadUntil, time.Now()); !l.Ended(time.Now()) {
+		if l := remembered(had, c.config.HadUntil, c.config.HadServer, time.Now()); !l.Ended(time.Now()) {
 			c.set(l, nil)
 		}
 	}
 	for ctx.Err() == nil {
 		if c.lease == nil {
 			c.acquire(ctx)
-		} else {
-			c.hold(ctx)
+			continue
 		}
+		held, letGo := context.WithCancel(ctx)
+		c.mu.Lock()
+		unwanted, why := c.unwanted == c.lease.Addr, c.why
+		c.unwanted, c.letGo = netip.Addr{}, letGo
+		c.mu.Unlock()
+		if unwanted {
+			c.decline(ctx, why)
+		} else {
+			c.hold(held)
+		}
+		letGo()
 	}
+}
+
+// Decline gives addr back, which the client has leased and which cannot be used:
+// its server then gives it to nobody for some time. Another is asked for. It may
+// be called at any time; if that is no longer the client's address, nothing happens.
+func (c *Client) Decline(addr netip.Addr, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unwanted, c.why = addr, why
+	if c.letGo != nil {
+		c.letGo()
+	}
+}
+
+func (c *Client) decline(ctx context.Context, why string) {
+	if message := c.speak.decline(rand.Uint32()&c.speak.transactions(), c.lease); message != nil {
+		_ = c.config.Transport.Send(c.config.Family, message, nil)
+	}
+	if id := &c.config.Identity; id.Requested == c.lease.Addr {
+		id.Requested = netip.Addr{}
+		c.speak = speakers[c.config.Family](*id)
+	}
+	c.refused(ctx, Useless{why})
 }
 
 // Release gives the lease back, after Run has ended.
@@ -106,7 +159,7 @@ func (c *Client) Release() error {
 	if c.lease == nil {
 		return nil
 	}
-	message, to := c.speak.release(rand.Uint32(), c.lease)
+	message, to := c.speak.release(rand.Uint32()&c.speak.transactions(), c.lease)
 	c.lease = nil
 	if message == nil { // from a server that is not known: it ends by itself
 		return nil
@@ -126,36 +179,31 @@ func (c *Client) set(l *Lease, err error) {
 
 // acquire asks for any address until it has one, or for some time.
 func (c *Client) acquire(ctx context.Context) {
-	offer, ok := c.ask(ctx, discover, nil, time.Now().Add(patience))
+	a, err := c.ask(ctx, discover, nil, time.Now().Add(patience<<c.misses))
+	if err == nil {
+		a, err = c.ask(ctx, request, leaseFrom(a, time.Now()), time.Now().Add(patience))
+	}
 	switch {
 	case ctx.Err() != nil:
-		return
-	case !ok:
-		c.set(nil, ErrNoServer)
-		return
-	case offer.kind == nak:
-		c.refused(ctx)
-		return
-	case offer.kind == ack: // at once
-		c.set(leaseFrom(offer, time.Now()), nil)
-		return
-	}
-	l := leaseFrom(offer, time.Now())
-	a, ok := c.ask(ctx, request, l, time.Now().Add(patience))
-	switch {
-	case ctx.Err() != nil || !ok:
-	case a.kind == ack:
-		c.set(leaseFrom(a, time.Now()), nil)
+	case err != nil:
+		c.misses = min(c.misses+1, mostMisses)
+		c.set(nil, err)
 	case a.kind == nak:
-		c.refused(ctx)
+		c.refused(ctx, ErrRefused)
+	default:
+		c.misses = 0
+		c.set(leaseFrom(a, time.Now()), nil)
 	}
 }
 
-func (c *Client) refused(ctx context.Context) {
-	c.set(nil, ErrRefused)
+// refused notes that there is nothing to be had, and waits.
+func (c *Client) refused(ctx context.Context, err error) {
+	c.set(nil, err)
+	wait := min(refusedWait<<min(c.refusals, 10), refusedMost)
+	c.refusals++
 	select {
 	case <-ctx.Done():
-	case <-time.After(refusedWait):
+	case <-time.After(wait):
 	}
 }
 
@@ -189,22 +237,20 @@ func (c *Client) extend(ctx context.Context, p phase, l *Lease, until time.Time)
 			wait = min(max(time.Until(until)/2, firstWait), wait)
 		}
 		began := time.Now()
-		a, ok := c.ask(ctx, p, l, began.Add(min(patience, wait)))
+		a, err := c.ask(ctx, p, l, began.Add(min(patience, wait)))
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case ok && a.kind == ack && a.addr == l.Addr:
+		case err == nil && a.kind == ack && a.addr == l.Addr:
+			c.refusals = 0
 			c.set(leaseFrom(a, time.Now()), nil)
 			return true
-		case ok && a.kind == ack: // another address: that one was not asked for
-			c.set(nil, ErrRefused)
-			return true
-		case ok && a.kind == nak:
+		case err == nil: // taken back, or another address, which was not asked for
 			c.set(nil, ErrRefused)
 			return true
 		}
 		if p == rebind {
-			c.set(l, ErrNoServer)
+			c.set(l, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -216,8 +262,8 @@ func (c *Client) extend(ctx context.Context, p phase, l *Lease, until time.Time)
 }
 
 // ask sends the message of a phase until something fitting is heard, or until
-// then.
-func (c *Client) ask(ctx context.Context, p phase, l *Lease, until time.Time) (answer, bool) {
+// then. The error says what is wrong if there is no such answer.
+func (c *Client) ask(ctx context.Context, p phase, l *Lease, until time.Time) (answer, error) {
 	transaction := rand.Uint32() & c.speak.transactions()
 	heard, end := c.config.Transport.Listen(c.config.Family, transaction)
 	defer end()
@@ -226,12 +272,17 @@ func (c *Client) ask(ctx context.Context, p phase, l *Lease, until time.Time) (a
 	again := time.NewTimer(0)
 	defer again.Stop()
 	began, wait := time.Now(), firstWait
+	var err error = ErrNoServer
+	var stranger *answer // who says no, where another has to know
 	for {
 		select {
 		case <-ctx.Done():
-			return answer{}, false
+			return answer{}, ctx.Err()
 		case <-last.C:
-			return answer{}, false
+			if stranger != nil {
+				return *stranger, nil
+			}
+			return answer{}, err
 		case <-again.C:
 			message, to := c.speak.compose(p, transaction, l, time.Since(began))
 			// An interface that is down is like a server that is.
@@ -239,8 +290,17 @@ func (c *Client) ask(ctx context.Context, p phase, l *Lease, until time.Time) (a
 			again.Reset(wait - wait/10 + rand.N(wait/5))
 			wait = min(2*wait, mostWait)
 		case h := <-heard:
-			if a, ok := c.speak.parse(p, transaction, h); ok {
-				return a, true
+			a, ok := c.speak.parse(p, transaction, h)
+			switch {
+			case !ok:
+			case a.kind == useless && a.why == "":
+				err = ErrRefused
+			case a.kind == useless:
+				err = Useless{a.why}
+			case a.kind == nak && l != nil && l.given != "" && a.name != l.given:
+				stranger = &a
+			default:
+				return a, nil
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/insomniacslk/dhcp/iana"
 	"go.uber.org/goleak"
+	"go4.org/netipx"
 
 	"fairlead.io/internal/lb"
 )
@@ -30,6 +31,10 @@ type fakeServer struct {
 	addr    netip.Addr
 	life    time.Duration
 	got     []string // messages by their types, "unicast " before those to one server
+	// bend changes answers before they are sent; copies is how often.
+	bend4  func(*dhcpv4.DHCPv4)
+	bend6  func(*dhcpv6.Message)
+	copies int
 }
 
 func (s *fakeServer) Listen(_ lb.Family, transaction uint32) (<-chan Heard, func()) {
@@ -56,8 +61,13 @@ func (s *fakeServer) Send(f lb.Family, message []byte, to *Unicast) error {
 		name = "unicast " + name
 	}
 	s.got = append(s.got, name)
-	if c := s.waiting[transaction]; c != nil && reply != nil && !s.down {
-		c <- Heard{reply, []byte{2, 0, 0, 0, 0, 1}}
+	for range s.copies + 1 {
+		if c := s.waiting[transaction]; c != nil && reply != nil && !s.down {
+			select { // as Port does
+			case c <- Heard{reply, []byte{2, 0, 0, 0, 0, 1}}:
+			default:
+			}
+		}
 	}
 	return nil
 }
@@ -84,6 +94,9 @@ func (s *fakeServer) answer4(message []byte) (string, uint32, []byte) {
 	if err != nil {
 		panic(err)
 	}
+	if s.bend4 != nil {
+		s.bend4(r)
+	}
 	return m.MessageType().String(), binary.BigEndian.Uint32(m.TransactionID[:]), r.ToBytes()
 }
 
@@ -97,7 +110,7 @@ func (s *fakeServer) answer6(message []byte) (string, uint32, []byte) {
 	switch m.MessageType {
 	case dhcpv6.MessageTypeSolicit:
 		r.MessageType = dhcpv6.MessageTypeAdvertise
-	case dhcpv6.MessageTypeRelease:
+	case dhcpv6.MessageTypeRelease, dhcpv6.MessageTypeDecline:
 		return m.MessageType.String(), 0, nil
 	}
 	r.AddOption(dhcpv6.OptClientID(m.Options.ClientID()))
@@ -109,6 +122,9 @@ func (s *fakeServer) answer6(message []byte) (string, uint32, []byte) {
 		ia.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: s.addr.AsSlice(), ValidLifetime: s.life, PreferredLifetime: s.life})
 	}
 	r.AddOption(ia)
+	if s.bend6 != nil {
+		s.bend6(r)
+	}
 	return m.MessageType.String(), uint32(x[0])<<16 | uint32(x[1])<<8 | uint32(x[2]), r.ToBytes()
 }
 
@@ -140,6 +156,14 @@ func (s *state) changed(l *Lease, err error) {
 	defer s.mu.Unlock()
 	s.lease, s.err = l, err
 	s.times++
+}
+
+// changes returns how often something has changed since the last call.
+func (s *state) changes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.times = 0 }()
+	return s.times
 }
 
 func (s *state) now() (*Lease, error) {
@@ -373,7 +397,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte, transaction uint32, p uint8) {
 		for _, family := range lb.Families {
 			a, ok := speakers[family](id).parse(phase(p%4), transaction, Heard{Message: message})
-			if ok && a.kind != nak && (lb.FamilyOf(a.addr) != family || a.addr.IsMulticast() || a.addr.IsUnspecified()) {
+			if ok && (a.kind == offer || a.kind == ack) && (lb.FamilyOf(a.addr) != family || a.life < shortest || lb.Unusable(netipx.IPRangeFrom(a.addr, a.addr)) != "") {
 				t.Errorf("%s from %x", a.addr, message)
 			}
 		}

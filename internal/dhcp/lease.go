@@ -39,6 +39,7 @@ type Lease struct {
 
 	renew, rebind time.Time // T1 and T2; zero is never
 	from          server
+	given         string // by the server of that name, to another client
 }
 
 // Ended says whether the lease has run out.
@@ -50,6 +51,10 @@ type server struct {
 	addr netip.Addr       // IPv4: where it is asked
 	mac  net.HardwareAddr // the last hop to it
 }
+
+// shortest is the least time for which an address is of use: it has to be
+// published, and other nodes have to be able to take it over.
+const shortest = 10 * time.Second
 
 // forever is how servers write that a lease does not end.
 const forever = 0xffffffff * time.Second
@@ -68,12 +73,13 @@ func leaseFrom(a answer, now time.Time) *Lease {
 	if t1 <= 0 || t1 > t2 {
 		t1 = min(a.life/2, t2)
 	}
+	t1, t2 = max(t1, firstWait), max(t2, firstWait)
 	l.Until, l.renew, l.rebind = now.Add(a.life), now.Add(t1), now.Add(t2)
 	return l
 }
 
 // remembered returns a lease of which only the address and its end are known,
 // because another node had it: it is renewed with whatever server answers.
-func remembered(addr netip.Addr, until, now time.Time) *Lease {
-	return &Lease{Addr: addr, Until: until, renew: now, rebind: now}
+func remembered(addr netip.Addr, until time.Time, server string, now time.Time) *Lease {
+	return &Lease{Addr: addr, Until: until, renew: now, rebind: now, given: server}
 }

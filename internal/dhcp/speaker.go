@@ -1,8 +1,11 @@
 package dhcp
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
+
+	"go4.org/netipx"
 
 	"fairlead.io/internal/lb"
 )
@@ -23,6 +26,7 @@ const (
 	offer kind = iota
 	ack
 	nak
+	useless // meant for us, but nothing can be done with it
 )
 
 // answer of a server.
@@ -32,6 +36,19 @@ type answer struct {
 	life, t1, t2 time.Duration
 	from         server
 	name         string
+	why          string // it is useless; "" if there is no address
+}
+
+// judged returns a as it is, or as useless if no Service can have its address, or
+// not for long enough.
+func judged(a answer) answer {
+	switch kind := lb.Unusable(netipx.IPRangeFrom(a.addr, a.addr)); {
+	case kind != "":
+		a.kind, a.why = useless, fmt.Sprintf("%s is a %s address", a.addr, kind)
+	case a.life < shortest:
+		a.kind, a.why = useless, fmt.Sprintf("%s is given for %s only", a.addr, a.life)
+	}
+	return a
 }
 
 // speaker makes and reads the messages of one family.
@@ -41,6 +58,8 @@ type speaker interface {
 	compose(p phase, transaction uint32, l *Lease, elapsed time.Duration) ([]byte, *Unicast)
 	// release returns nil if the lease cannot be given back.
 	release(transaction uint32, l *Lease) ([]byte, *Unicast)
+	// decline says that somebody else uses the address; nil as in release.
+	decline(transaction uint32, l *Lease) []byte
 	// parse takes messages from strangers: what does not fit says nothing.
 	parse(p phase, transaction uint32, h Heard) (answer, bool)
 }

@@ -61,6 +61,16 @@ func (v v4) release(transaction uint32, l *Lease) ([]byte, *Unicast) {
 	return m.ToBytes(), &Unicast{From: l.Addr, To: l.from.addr, MAC: l.from.mac}
 }
 
+func (v v4) decline(transaction uint32, l *Lease) []byte {
+	if !l.from.addr.IsValid() {
+		return nil
+	}
+	m := v.message(dhcpv4.MessageTypeDecline, transaction)
+	m.UpdateOption(dhcpv4.OptRequestedIPAddress(l.Addr.AsSlice()))
+	m.UpdateOption(dhcpv4.OptServerIdentifier(l.from.addr.AsSlice()))
+	return m.ToBytes()
+}
+
 // message asks for answers to all: the frame's address is not that of the client.
 func (v v4) message(t dhcpv4.MessageType, transaction uint32) *dhcpv4.DHCPv4 {
 	m, err := dhcpv4.New(
@@ -82,27 +92,31 @@ func (v v4) parse(p phase, transaction uint32, h Heard) (answer, bool) {
 		return answer{}, false
 	}
 	var a answer
+	var ok bool
+	if a.from.addr, ok = address(m.ServerIdentifier()); ok {
+		a.name = a.from.addr.String()
+	}
 	switch t := m.MessageType(); {
 	case t == dhcpv4.MessageTypeOffer && p == discover:
 		a.kind = offer
 	case t == dhcpv4.MessageTypeAck && p != discover:
 		a.kind = ack
 	case t == dhcpv4.MessageTypeNak && p != discover:
-		return answer{kind: nak}, true
+		a.kind = nak
+		return a, true
 	default:
 		return answer{}, false
 	}
-	var ok bool
-	if a.addr, ok = address(m.YourIPAddr); !ok || !a.addr.Is4() || a.addr.IsUnspecified() || a.addr.IsMulticast() || a.addr.IsLoopback() {
-		return answer{}, false
+	if !ok || !a.from.addr.Is4() || a.from.addr.IsUnspecified() {
+		return answer{kind: useless, why: "the server does not say who it is"}, true
 	}
-	if a.from.addr, ok = address(m.ServerIdentifier()); !ok {
-		return answer{}, false
+	if a.addr, ok = address(m.YourIPAddr); !ok || !a.addr.Is4() {
+		return answer{kind: useless, why: "there is no address"}, true
 	}
-	a.from.mac, a.name = h.MAC, a.from.addr.String()
+	a.from.mac = h.MAC
 	a.life = m.IPAddressLeaseTime(0)
 	a.t1, a.t2 = m.IPAddressRenewalTime(0), m.IPAddressRebindingTime(0)
-	return a, a.life > 0
+	return judged(a), true
 }
 
 func address(ip net.IP) (netip.Addr, bool) {

@@ -43,6 +43,16 @@ func (v v6) release(transaction uint32, l *Lease) ([]byte, *Unicast) {
 	return m.ToBytes(), nil
 }
 
+func (v v6) decline(transaction uint32, l *Lease) []byte {
+	if l.from.id == nil {
+		return nil
+	}
+	m := v.message(dhcpv6.MessageTypeDecline, transaction, l)
+	v.toServer(m, l)
+	m.AddOption(dhcpv6.OptElapsedTime(0))
+	return m.ToBytes()
+}
+
 func (v6) toServer(m *dhcpv6.Message, l *Lease) {
 	m.AddOption(&dhcpv6.OptionGeneric{OptionCode: dhcpv6.OptionServerID, OptionData: l.from.id})
 }
@@ -88,27 +98,35 @@ func (v v6) parse(p phase, transaction uint32, h Heard) (answer, bool) {
 			a.from.id = bytes.Clone(o.ToBytes())
 		}
 	}
-	if a.from.id == nil {
-		return answer{}, false
+	if len(a.from.id) == 0 {
+		return answer{kind: useless, why: "the server does not say who it is"}, true
 	}
 	a.name = hex.EncodeToString(a.from.id)
 	refused := func(s *dhcpv6.OptStatusCode) bool { return s != nil && s.StatusCode != iana.StatusSuccess }
 	ia := m.Options.OneIANA()
 	if refused(m.Options.Status()) || ia == nil || ia.IaId != v.id.iaid() || refused(ia.Options.Status()) {
-		// An advertisement without an address may be followed by another server's.
-		return answer{kind: nak}, p != discover
+		return none(a, p)
 	}
 	given := ia.Options.OneAddress()
 	if given == nil || given.ValidLifetime == 0 {
-		return answer{kind: nak}, p != discover
+		return none(a, p)
 	}
 	var ok bool
-	if a.addr, ok = address(given.IPv6Addr); !ok || !a.addr.Is6() || !a.addr.IsGlobalUnicast() {
-		return answer{}, false
+	if a.addr, ok = address(given.IPv6Addr); !ok || !a.addr.Is6() {
+		return answer{kind: useless, why: "there is no address"}, true
 	}
 	a.life, a.t1, a.t2 = given.ValidLifetime, ia.T1, ia.T2
 	if given.PreferredLifetime > 0 && a.t1 == 0 { // RFC 8415 §14.2
 		a.t1, a.t2 = given.PreferredLifetime/2, given.PreferredLifetime*4/5
+	}
+	return judged(a), true
+}
+
+// none says that the server has no address for us. An advertisement of that may be
+// followed by another server's.
+func none(a answer, p phase) (answer, bool) {
+	if a.kind = nak; p == discover {
+		a.kind = useless
 	}
 	return a, true
 }

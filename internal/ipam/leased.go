@@ -65,6 +65,12 @@ func (a *Allocator) takeLeased(s *service) (l lack) {
 			l.lease = true
 			continue
 		}
+		if node, is := a.nodes[x]; is {
+			reason := lb.AddressIsNode.With(x, node)
+			a.awaitNamed(s, x)
+			l.reason = &reason
+			continue
+		}
 		if reason := a.refusalToShare(s, x); reason != nil {
 			a.awaitNamed(s, x)
 			l.reason = reason

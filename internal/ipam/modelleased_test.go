@@ -47,7 +47,7 @@ func (m *model) lease(o *owner) {
 			if lb.FamilyOf(x) != f {
 				continue
 			}
-			free := len(m.holders(x)) == 0 || m.rival(o, x) == nil && !m.exclusive(x) && !m.kept(o, x)
+			free := m.nodes[x] == "" && (len(m.holders(x)) == 0 || m.rival(o, x) == nil && !m.exclusive(x) && !m.kept(o, x))
 			if free || had && was == x {
 				o.has[f] = x
 			}

@@ -34,6 +34,7 @@ const (
 	ForeignWriter     Code = "ForeignWriter"
 	LeaseLost         Code = "LeaseLost"
 	LeaseRefused      Code = "LeaseRefused"
+	LeaseUnusable     Code = "LeaseUnusable"
 	NoLeaseServer     Code = "NoLeaseServer"
 	Announced         Code = "Announced"
 	Moved             Code = "Moved"
@@ -155,6 +156,10 @@ var serviceReasons = map[Code]About{
 		Means: "A DHCP server refuses to give the Service an address.",
 		Do:    "See in the server's log why, and that it has addresses left. It is asked again.",
 		text:  "A DHCP server refuses to give an %s address on %s of node %s. See in its log why; it is asked again.", sample: []any{IPv4, "eth0", "worker-1"}},
+	LeaseUnusable: {On: "Service", Warning: true, Event: true,
+		Means: "What a DHCP server gives the Service cannot be used: somebody else has that address, no Service can be reached at it, or the answer makes no sense. It is given back.",
+		Do:    "Take the address out of the range of the DHCP server, or find out whose server that is. It is asked again.",
+		text:  "What a DHCP server gives as %s address on %s of node %s cannot be used: %s. See that the server gives no address that is somebody else's; it is asked again.", sample: []any{IPv4, "eth0", "worker-1", "192.0.2.11 is the address of a node"}},
 	NoLeaseServer: {On: "Service", Warning: true, Event: true,
 		Means: "The Service's address is for a DHCP server to give, or to renew, and none answers.",
 		Do:    "Start a DHCP server on the network of that interface, or name another interface in the annotation kube-vip.io/serviceInterface. Servers are asked again.",
