@@ -1,102 +1,18 @@
 package failover
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/lb"
-	"fairlead.io/sandbox"
-	"fairlead.io/test/netns"
-)
-
-// dhcpServer is Debian's dnsmasq beside the cluster. Leases last two minutes, its
-// least; those of IPv4 are to be renewed every three seconds.
-type dhcpServer struct {
-	t      *testing.T
-	leases string // file
-	cmd    *exec.Cmd
-	log    logBuffer
-}
-
-func newDHCPServer(t *testing.T) *dhcpServer {
-	t.Helper()
-	netns.Need(t, "dnsmasq")
-	d := &dhcpServer{t: t, leases: filepath.Join(t.TempDir(), "leases")}
-	t.Cleanup(func() {
-		d.stop()
-		if t.Failed() {
-			t.Logf("dnsmasq:\n%s", d.log.from(0))
-		}
-	})
-	return d
-}
-
-// start starts the server with these addresses to give.
-func (d *dhcpServer) start(v4, v6 string) {
-	d.t.Helper()
-	cmd, err := cluster.ExecCommand(context.Background(), sandbox.ControlHost, "dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--port=0",
-		"--interface=eth0", "--except-interface=lo", "--bind-interfaces", "--no-ping", "--user=root", "--log-dhcp", "--dhcp-authoritative",
-		"--pid-file=", "--dhcp-leasefile="+d.leases, "--dhcp-range="+v4+",120s", "--dhcp-range="+v6+",64,120s",
-		"--dhcp-option=option:T1,3", "--dhcp-option=option:T2,5")
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = &d.log, &d.log
-	if err := cmd.Start(); err != nil {
-		d.t.Fatal(err)
-	}
-	d.cmd = cmd
-}
-
-func (d *dhcpServer) stop() {
-	if d.cmd != nil {
-		_, _ = d.cmd.Process.Kill(), d.cmd.Wait()
-		d.cmd = nil
-	}
-}
-
-// forget has the server know nothing of leases any more.
-func (d *dhcpServer) forget() {
-	d.t.Helper()
-	d.stop()
-	if err := os.Remove(d.leases); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
-// has returns the addresses that are leased, as the server says.
-func (d *dhcpServer) has() (out []netip.Addr) {
-	text, err := os.ReadFile(d.leases)
-	if err != nil {
-		return nil
-	}
-	for field := range strings.FieldsSeq(string(text)) {
-		if a, err := lb.ParseAddr(field); err == nil && strings.ContainsAny(field, ".:") && slices.ContainsFunc(leasable, func(p netip.Prefix) bool { return p.Contains(a) }) {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-var leasable = []netip.Prefix{netip.MustParsePrefix("10.77.0.224/27"), netip.MustParsePrefix("fd77::2:0/112")}
-
-const (
-	leased4, leased6 = "10.77.0.230,10.77.0.239", "fd77::2:30,fd77::2:39"
-	other4           = "10.77.0.240,10.77.0.249"
 )
 
 // leased has a Service ask for addresses from the DHCP server.
@@ -132,13 +48,39 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%s is no lease: %v", addr, d.has())
 		}
 	}
-	first := slices.Clone(w.addrs)
+	first, holders := slices.Clone(w.addrs), []string{d.holder(w.addrs[0]), d.holder(w.addrs[1])}
+	// same says that nothing has changed for the server, which has not been told
+	// that anybody would do without the addresses, nor for users.
 	same := func() {
 		t.Helper()
 		if w.addrs = addressesOf(t, w.service); !slices.Equal(w.addrs, first) {
 			t.Fatalf("the addresses were %v and are %v", first, w.addrs)
 		}
+		for i, addr := range first {
+			if now := d.holder(addr); now != holders[i] || now == "" {
+				t.Errorf("%s was leased by %q and is by %q", addr, holders[i], now)
+			}
+			if n := d.heard("DHCPRELEASE", addr, 0); n > 0 {
+				t.Errorf("%s was released", addr)
+			}
+		}
+		hosted(t, w.service, w.settled())
 	}
+	hosted(t, w.service, w.settled())
+
+	t.Run("renewed", func(t *testing.T) {
+		began := d.log.length()
+		messages := [2]string{"DHCPREQUEST", "DHCPDISCOVER"}
+		eventually(t, func() error {
+			if n := d.heard(messages[0], first[0], began); n < 2 {
+				return fmt.Errorf("%s was renewed %d times", first[0], n)
+			}
+			return nil
+		})
+		if n := d.heard(messages[1], first[0], began); n > 0 {
+			t.Errorf("%s was asked for anew", first[0])
+		}
+	})
 
 	t.Run("node dies", func(t *testing.T) {
 		former := w.settled()
@@ -228,6 +170,9 @@ func TestLeases(t *testing.T) {
 			if left := d.has(); slices.Contains(left, w.addrs[0]) || slices.Contains(left, w.addrs[1]) {
 				return fmt.Errorf("leased are %v", left)
 			}
+			if d.heard("DHCPRELEASE", w.addrs[0], 0) == 0 {
+				return errors.New("not released")
+			}
 			where, err := interfaces()
 			if err == nil && len(where) > 0 {
 				err = fmt.Errorf("left on interfaces: %v", where)
@@ -235,4 +180,76 @@ func TestLeases(t *testing.T) {
 			return err
 		})
 	})
+}
+
+// hosted waits until a Service names the node that announces it.
+func hosted(t *testing.T, s *corev1.Service, node string) {
+	t.Helper()
+	eventually(t, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+			return err
+		}
+		if named := s.Annotations["kube-vip.io/vipHost"]; named != node {
+			return fmt.Errorf("%s is announced by %s and says %q", s.Name, node, named)
+		}
+		return nil
+	})
+}
+
+// A lease that no server renews is used until its end and no longer; then the
+// Service has no address until a server gives one.
+func TestLeaseEnds(t *testing.T) {
+	const life = 15 // seconds
+	d := newDHCPServer(t)
+	d.startShort(leased4, life)
+	create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubevip"}}) // its words count then
+	w := newWorld(t, leased, single(corev1.IPv4Protocol))
+	d.stop()
+	stopped := time.Now()
+	var until time.Time // as was told last
+	var lost time.Time
+	err := await(t.Context(), 2*time.Minute, func() error {
+		leases := leasesOf(t, w.service)
+		if len(leases) == 1 && leases[0].Until != nil {
+			until = leases[0].Until.Time
+		}
+		if greet(t.Context(), w.addrs[0], 80) == nil {
+			return errors.New("it is still there")
+		}
+		lost = time.Now()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost.Before(until) {
+		t.Errorf("lost at %s, and leased until %s", lost, until)
+	}
+	t.Logf("the address was there for %s without a server, and is gone %s after its end", lost.Sub(stopped), lost.Sub(until))
+	if lost.Sub(stopped) > (life+5)*time.Second {
+		t.Error("too late")
+	}
+	awaitEvent(t, "web", "fairlead-agent", "LeaseLost", "no DHCP server has renewed it")
+	eventually(t, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(w.service), w.service); err != nil {
+			return err
+		}
+		where, err := interfaces()
+		if in := w.service.Status.LoadBalancer.Ingress; err == nil && len(in)+len(where) > 0 {
+			err = fmt.Errorf("published %v, on interfaces %v", in, where)
+		}
+		return err
+	})
+	d.startShort(leased4, life)
+	w.addrs = addressesOf(t, w.service)
+	w.settled()
+}
+
+func single(f corev1.IPFamily) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = ptr.To(corev1.IPFamilyPolicySingleStack), []corev1.IPFamily{f}
+		if s.Annotations["kube-vip.io/loadbalancerIPs"] == "0.0.0.0,::" {
+			s.Annotations["kube-vip.io/loadbalancerIPs"] = map[corev1.IPFamily]string{corev1.IPv4Protocol: "0.0.0.0", corev1.IPv6Protocol: "::"}[f]
+		}
+	}
 }

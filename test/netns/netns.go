@@ -79,7 +79,7 @@ func locked(t testing.TB, f func() error) {
 }
 
 // packages that programs are in.
-var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base"}
+var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base", "dhcpd": "isc-dhcp-server"}
 
 // Need installs a program if it is missing.
 func Need(t testing.TB, program string) {
