@@ -154,7 +154,7 @@ func says(text string) func(*corev1.Service) bool {
 	return func(s *corev1.Service) bool { return strings.Contains(s.Annotations[reason], text) }
 }
 
-// reasons of events of a Service that begin so.
+// events of a Service that the controller wrote.
 func events(t *testing.T, s *corev1.Service) (out []string) {
 	t.Helper()
 	list, err := theRig.Kube.CoreV1().Events(s.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
@@ -162,7 +162,9 @@ func events(t *testing.T, s *corev1.Service) (out []string) {
 		t.Fatal(err)
 	}
 	for _, e := range list.Items {
-		out = append(out, e.Reason+": "+e.Message)
+		if e.Source.Component == "fairlead" {
+			out = append(out, e.Reason+": "+e.Message)
+		}
 	}
 	return out
 }
