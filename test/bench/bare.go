@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
+	"fairlead.io/internal/backend/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
@@ -27,7 +28,9 @@ import (
 // each pending Service once with the next address, as many at once as the
 // controller does and in the same words. It knows no pools, does not look what
 // is held by others, keeps no cache, writes no event and never tries again.
-func bare(ctx context.Context, kubeconfig string) error {
+//
+// provides: it patches the Service itself, with what kube-vip looks for.
+func bare(ctx context.Context, kubeconfig string, provides bool) error {
 	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -42,12 +45,16 @@ func bare(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
+	has, patch := published, job.patch
+	if provides {
+		has, patch = given, job.provide
+	}
 	pending := make(chan job, 100_000) // more Services than there ever are
 	var workers sync.WaitGroup
 	for range inFlight {
 		workers.Go(func() {
 			for j := range pending {
-				if err := j.patch(ctx, kube); err != nil && ctx.Err() == nil {
+				if err := patch(j, ctx, kube); err != nil && ctx.Err() == nil {
 					fmt.Println(err)
 				}
 			}
@@ -59,7 +66,7 @@ func bare(ctx context.Context, kubeconfig string) error {
 	next := netip.MustParseAddr("198.18.0.0")
 	done := map[types.UID]bool{}
 	look := func(s *corev1.Service) {
-		if ptr.Deref(s.Spec.LoadBalancerClass, "") == config.DefaultClass && len(s.Status.LoadBalancer.Ingress) == 0 && !done[s.UID] {
+		if ptr.Deref(s.Spec.LoadBalancerClass, "") == config.DefaultClass && !has(s) && !done[s.UID] {
 			done[s.UID] = true
 			pending <- job{s, next}
 			next = next.Next()
@@ -108,5 +115,16 @@ func (j job) patch(ctx context.Context, kube kubernetes.Interface) error {
 	}
 	_, err = kube.CoreV1().Services(j.service.Namespace).Patch(ctx, j.service.Name, types.StrategicMergePatchType, data,
 		metav1.PatchOptions{FieldManager: "fairlead"}, "status")
+	return err
+}
+
+// provide writes what the controller would write for kube-vip.
+func (j job) provide(ctx context.Context, kube kubernetes.Interface) error {
+	v := lb.Verdict{
+		Addresses: []netip.Addr{j.address}, Pools: []lb.PoolKey{{Dialect: lb.KubeVIP, Name: kubevipKey}},
+		Reason: lb.Ready.Say(j.address.String(), kubevipKey),
+	}
+	_, err := kube.CoreV1().Services(j.service.Namespace).Patch(ctx, j.service.Name, types.StrategicMergePatchType,
+		kubevip.Patch(j.service, []lb.Family{lb.IPv4}, v, ""), metav1.PatchOptions{FieldManager: "fairlead"})
 	return err
 }

@@ -27,7 +27,7 @@ func latency(ctx context.Context, s settings) (rows []Row, err error) {
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	p50, p99 := make([][]float64, len(sides)), make([][]float64, len(sides))
-	err = takeTurns(shorter*s.rounds, func(i int, of side) error {
+	err = takeTurns(shorter*s.rounds, sides, func(i int, of side) error {
 		ms, err := c.addressEach(ctx, s, of)
 		p50[i] = append(p50[i], quantile(ms, 0.5))
 		p99[i] = append(p99[i], quantile(ms, 0.99))

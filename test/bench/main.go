@@ -50,6 +50,7 @@ var groups = []group{
 	{"sharing", sharing},
 	{"latency", latency},
 	{"writes", writes},
+	{"kube-vip", kubevipProvider},
 	{"memory", memory},
 	{"nftables", nftables},
 	{"members", members},
@@ -76,9 +77,10 @@ func run(ctx context.Context) (err error) {
 	only := flag.String("run", "", "measure only the groups that match this `regexp`")
 	out := flag.String("o", "bench.json", "`file` to write the rows to")
 	bareConfig := flag.String("bare", "", "be the bare loop that Fairlead is compared with, on the cluster of this `kubeconfig`")
+	provides := flag.Bool("provide", false, "as the bare loop, write what kube-vip looks for")
 	flag.Parse()
 	if *bareConfig != "" {
-		return bare(ctx, *bareConfig)
+		return bare(ctx, *bareConfig, *provides)
 	}
 	match, err := regexp.Compile(*only)
 	if err != nil {

@@ -29,7 +29,7 @@ type side struct {
 var sides = []side{{"fairlead", startFairlead}, {"bare loop", startBare}}
 
 // takeTurns calls measure for each side in each round.
-func takeTurns(rounds int, measure func(i int, of side) error) error {
+func takeTurns(rounds int, sides []side, measure func(i int, of side) error) error {
 	return inTurns(rounds, len(sides), func(i int) error {
 		if err := measure(i, sides[i]); err != nil {
 			return fmt.Errorf("%s: %w", sides[i].name, err)

@@ -15,6 +15,7 @@ import (
 // address. It sees what any client sees: what the API server has answered.
 type sightings struct {
 	watch watch.Interface
+	has   func(*corev1.Service) bool
 }
 
 // look begins to watch. Services that have an address already are not noted.
@@ -28,8 +29,13 @@ func (c *cluster) look(ctx context.Context) (*sightings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sightings{watch: w}, nil
+	return &sightings{watch: w, has: published}, nil
 }
+
+// published says whether a Service has an address; given, whether kube-vip can
+// announce it.
+func published(s *corev1.Service) bool { return len(s.Status.LoadBalancer.Ingress) > 0 }
+func given(s *corev1.Service) bool     { return s.Spec.LoadBalancerIP != "" }
 
 // first returns when each of the first n Services was seen, and ends the watch.
 func (s *sightings) first(ctx context.Context, n int) (map[string]time.Time, error) {
@@ -50,7 +56,7 @@ func (s *sightings) first(ctx context.Context, n int) (map[string]time.Time, err
 				return nil, errors.New("the API server ended the watch")
 			case !is:
 				return nil, fmt.Errorf("watch: %v", e.Object)
-			case len(service.Status.LoadBalancer.Ingress) == 0:
+			case !s.has(service):
 			case at[service.Name].IsZero():
 				at[service.Name] = time.Now()
 			}

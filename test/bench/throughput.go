@@ -19,7 +19,7 @@ func throughput(ctx context.Context, s settings) (rows []Row, err error) {
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	perSecond := make([][]float64, len(sides))
-	err = takeTurns(s.rounds, func(i int, of side) error {
+	err = takeTurns(s.rounds, sides, func(i int, of side) error {
 		seconds, err := c.addressAll(ctx, s, of, nil)
 		perSecond[i] = append(perSecond[i], float64(s.n)/seconds)
 		progress("  %s: %.2f s", of.name, seconds)
