@@ -58,8 +58,8 @@ type Class struct {
 	// cloudscale.ch, as the annotations k8s.cloudscale.ch/… of Services say.
 	Backend Backend `json:"backend,omitempty"`
 
-	// Pools are the dialects whose pools the class may use, if its
-	// backend is "announce". "native": the kind
+	// Pools are the dialects whose pools the class may use, all of them by default
+	// if its backend is "announce", "kube-vip" alone if it is that. "native": the kind
 	// Pool; "metallb": MetalLB's kinds IPAddressPool and L2Advertisement, as far
 	// as they are installed; "kube-vip": the ConfigMap of kube-vip's cloud
 	// provider, if it is there. The first is also the one in whose words a Service

@@ -7,13 +7,36 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// The environment of kube-vip's cloud provider.
+// Variables of kube-vip's cloud provider. Without --config, any of the first three makes
+// the controller take the provider's place.
 const (
+	// EnvKubeVIPNamespace names the namespace of the ConfigMap. Agents read it, too.
+	//
+	// Type: name of a namespace
+	// Default: kube-system
 	EnvKubeVIPNamespace = "KUBEVIP_NAMESPACE"
-	EnvKubeVIPConfigMap = "KUBEVIP_CONFIG_MAP"
-	EnvKubeVIPClassMode = "KUBEVIP_ENABLE_LOADBALANCERCLASS"
-	EnvKubeVIPClassName = "KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"
 
+	// EnvKubeVIPConfigMap names the ConfigMap itself. Agents read it, too.
+	//
+	// Type: name of a ConfigMap
+	// Default: kubevip
+	EnvKubeVIPConfigMap = "KUBEVIP_CONFIG_MAP"
+
+	// EnvKubeVIPClassMode makes the controller serve the Services of one class, and
+	// none without a class.
+	//
+	// Type: "true" or "false"
+	// Default: "false"
+	EnvKubeVIPClassMode = "KUBEVIP_ENABLE_LOADBALANCERCLASS"
+
+	// EnvKubeVIPClassName names that class, as in spec.loadBalancerClass.
+	//
+	// Type: name of a class
+	// Default: kube-vip.io/kube-vip-class
+	EnvKubeVIPClassName = "KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"
+)
+
+const (
 	kubevipNamespace = "kube-system"
 	kubevipConfigMap = "kubevip"
 	kubevipClass     = "kube-vip.io/kube-vip-class"

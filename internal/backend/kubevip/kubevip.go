@@ -68,20 +68,23 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 	if asked && given != "" {
 		notes[kubevip.AnnotationGiven] = nil
 	}
-	pools := make([]string, 0, len(v.Pools))
-	for _, p := range v.Pools {
-		pools = append(pools, p.String())
-	}
-	set(notes, s.Annotations, native.AnnotationAllocatedFrom, strings.Join(pools, ","))
 	set(notes, s.Annotations, native.AnnotationReason, note(v.Reason))
-	if len(notes) > 0 {
-		metadata["annotations"] = notes
-	}
 	if s.Labels[kubevip.Label] != kubevip.LabelValue {
 		metadata["labels"] = map[string]any{kubevip.Label: kubevip.LabelValue}
 	}
 	if !slices.Contains(s.Finalizers, kubevip.Finalizer) {
 		metadata["finalizers"] = []string{kubevip.Finalizer}
+	}
+	// Where it is from is no reason to write to all Services that are taken over.
+	if _, told := s.Annotations[native.AnnotationAllocatedFrom]; told || len(notes)+len(metadata)+len(spec) > 0 {
+		pools := make([]string, 0, len(v.Pools))
+		for _, p := range v.Pools {
+			pools = append(pools, p.String())
+		}
+		set(notes, s.Annotations, native.AnnotationAllocatedFrom, strings.Join(pools, ","))
+	}
+	if len(notes) > 0 {
+		metadata["annotations"] = notes
 	}
 	return marshal(s, metadata, spec)
 }

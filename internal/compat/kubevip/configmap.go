@@ -16,19 +16,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Keys of the ConfigMap. Those that end in a hyphen go on with a namespace, or
-// with "global" for all namespaces without a key of their own.
 const (
-	KeyCIDR       = "cidr-"
-	KeyRange      = "range-"
-	KeyInterface  = "interface-"
-	KeyShare      = "allow-share-"
-	KeyShared     = "allow-shared-" // the same: documents have it so
-	KeyQuota      = "quota-"
-	KeyOrder      = "search-order"
-	KeySkipEnds   = "skip-end-ips-in-cidr"
-	KeyPrecedence = "pool-precedence"
-
 	global         = "global"
 	descending     = "desc"
 	namespaceFirst = "namespace-first"

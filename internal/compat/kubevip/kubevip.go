@@ -12,26 +12,8 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Annotations of Services.
-const (
-	// AnnotationAddresses has a Service's addresses with commas between them, those
-	// of its primary family first: what somebody asks for, or what it was given.
-	AnnotationAddresses = "kube-vip.io/loadbalancerIPs"
-	// AnnotationInterface names the interface on which a Service is announced.
-	AnnotationInterface = "kube-vip.io/serviceInterface"
-	// AnnotationIgnore "true" leaves a Service to others.
-	AnnotationIgnore = "kube-vip.io/ignore"
-	// AnnotationHostname is what a Service calls itself to the DHCP server.
-	AnnotationHostname = "kube-vip.io/loadbalancerHostname"
-	// AnnotationRequestedIP is the address it would like from the DHCP server.
-	AnnotationRequestedIP = "kube-vip.io/requestedIP"
-	// AnnotationHardwareAddress is the MAC address it shows to the DHCP server.
-	AnnotationHardwareAddress = "kube-vip.io/hwaddr"
-	// AnnotationHost names the node that announces the Service.
-	AnnotationHost = "kube-vip.io/vipHost"
-	// AnnotationGiven is native.AnnotationGiven.
-	AnnotationGiven = "fairlead.io/given"
-)
+// AnnotationGiven is native.AnnotationGiven.
+const AnnotationGiven = "fairlead.io/given"
 
 // Label says that kube-vip's cloud provider, or Fairlead in its place, looked
 // after a Service.
