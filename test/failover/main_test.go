@@ -12,8 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,17 +19,13 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-
-	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
 	"fairlead.io/sandbox"
+	"fairlead.io/test/site"
 )
 
 // cluster is up while the tests of this package run.
@@ -46,71 +40,30 @@ var (
 	api            client.Client
 )
 
-// serverPort is where the server beside the cluster listens.
-const serverPort = 18080
+const serverPort = site.ServerPort
 
-// keep is the name of a variable: if it is set, the cluster stays, for who
-// changes these tests and does not want to wait for it each time.
-const keep = "FAIRLEAD_KEEP_CLUSTER"
+var await = site.Await
 
 func TestMain(m *testing.M) {
 	os.Exit(run(context.Background(), m))
 }
 
 func run(ctx context.Context, m *testing.M) (code int) {
-	fail := func(err error) int {
+	var err error
+	if scratch, err = os.MkdirTemp("", "failover"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	unlock, err := alone(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	defer unlock()
-	if os.Getenv(keep) == "" {
-		if err := cluster.Down(ctx); err != nil { // of tests that were killed
-			return fail(err)
-		}
-		defer func() {
-			if err := cluster.Down(ctx); err != nil {
-				code = fail(err)
-			}
-		}()
-	}
-	if scratch, err = os.MkdirTemp("", "failover"); err != nil {
-		return fail(err)
-	}
 	defer os.RemoveAll(scratch)
-	if err := build(ctx); err != nil {
-		return fail(err)
-	}
-	if err := cluster.Up(ctx); err != nil {
-		return fail(err)
-	}
-	if err := prepare(ctx); err != nil {
-		return fail(err)
-	}
-	servers, err := serve()
-	if err != nil {
-		return fail(err)
-	}
-	defer servers()
-	if err := startController(); err != nil {
-		return fail(err)
-	}
-	defer stopController()
-	defer endAll()
-	return m.Run()
-}
-
-// alone waits until no other process runs these tests.
-func alone(ctx context.Context) (unlock func(), err error) {
-	var l net.Listener
-	err = await(ctx, 30*time.Minute, func() error {
-		l, err = net.Listen("unix", "@fairlead-failover-tests")
-		return err
+	return site.Main(ctx, cluster, m.Run, func(ctx context.Context) (done func(), err error) {
+		if err := build(ctx); err != nil {
+			return nil, err
+		}
+		if err := prepare(ctx); err != nil {
+			return nil, err
+		}
+		return func() { endAll(); stopController() }, startController()
 	})
-	return func() { l.Close() }, err
 }
 
 func build(ctx context.Context) error {
@@ -136,17 +89,7 @@ func prepare(ctx context.Context) error {
 	if err := clientcmd.WriteToFile(*config, nodeKubeconfig); err != nil {
 		return err
 	}
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, metallb.AddToScheme} {
-		if err := add(s); err != nil {
-			return err
-		}
-	}
-	rest, err := cluster.RESTConfig()
-	if err != nil {
-		return err
-	}
-	if api, err = client.New(rest, client.Options{Scheme: s}); err != nil {
+	if api, err = site.Client(cluster); err != nil {
 		return err
 	}
 	for _, crd := range charts.CRDs() {
@@ -178,48 +121,6 @@ func startController() error {
 func stopController() {
 	if controller != nil {
 		_, _ = controller.Process.Kill(), controller.Wait()
-	}
-}
-
-// serve runs the server that Services lead to: it says hello and hangs up.
-func serve() (stop func(), err error) {
-	var l net.Listener
-	err = cluster.In(sandbox.ControlHost, func() (err error) {
-		l, err = net.Listen("tcp", fmt.Sprintf(":%d", serverPort))
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, "hello")
-			_ = conn.Close()
-		}
-	}()
-	return func() { _ = l.Close() }, nil
-}
-
-// await waits until the condition holds, and returns its last error otherwise.
-func await(ctx context.Context, atMost time.Duration, condition func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, atMost)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := condition()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("after %v: %w", atMost, err)
-		case <-tick.C:
-		}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -22,6 +21,7 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/test/client"
 	"fairlead.io/test/rig"
+	"fairlead.io/test/site"
 )
 
 // marker is on what was there before us.
@@ -167,12 +167,7 @@ func leadingAside(name string) *corev1.Service {
 func createAside(t *testing.T, s *corev1.Service) {
 	t.Helper()
 	create(t, s)
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name,
-		Labels: map[string]string{discoveryv1.LabelServiceName: s.Name}}}
-	slice.AddressType = discoveryv1.AddressTypeIPv4
-	slice.Ports = []discoveryv1.EndpointPort{{Name: ptr.To("tcp"), Port: ptr.To(int32(serverPort)), Protocol: ptr.To(corev1.ProtocolTCP)}}
-	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.77.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}
-	create(t, slice)
+	create(t, site.Aside(s))
 }
 
 // onlookers see the addresses from the client host.
