@@ -83,7 +83,7 @@ func examplesApply(t *testing.T, c client.Client) {
 
 // The files in deploy/ can be applied as they are, and again.
 func manifestsApply(t *testing.T, c client.Client) {
-	for _, path := range []string{"deploy/fairlead.yaml", "deploy/fairlead.yaml", "deploy/metallb.yaml", "deploy/metallb.yaml", "deploy/cloudscale.yaml", "deploy/cloudscale.yaml"} {
+	for _, path := range []string{"deploy/fairlead.yaml", "deploy/fairlead.yaml", "deploy/metallb.yaml", "deploy/metallb.yaml", "deploy/cloudscale.yaml", "deploy/cloudscale.yaml", "deploy/kube-vip.yaml", "deploy/kube-vip.yaml"} {
 		text, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {
 			t.Fatal(err)

@@ -100,7 +100,7 @@ func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *logBuffer
 		args = append(args, strings.ReplaceAll(arg, pod.Containers[0].VolumeMounts[0].MountPath, dir))
 	}
 	args = append(args, "--namespace="+namespace, "--leader-elect-namespace="+namespace, // outside of a pod
-		"--kubeconfig="+kubeconfigOf(t, api, c, pod.ServiceAccountName, filepath.Join(dir, "kubeconfig")))
+		"--kubeconfig="+kubeconfigOf(t, api, c, namespace, pod.ServiceAccountName, filepath.Join(dir, "kubeconfig")))
 
 	binary := filepath.Join(dir, "fairlead")
 	run(t, "go", "build", "-o", binary, "./cmd/fairlead")
@@ -120,21 +120,21 @@ func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *logBuffer
 }
 
 // kubeconfigOf writes a kubeconfig with which path's reader is a service account.
-func kubeconfigOf(t *testing.T, api *sandbox.API, c client.Client, account, path string) string {
+func kubeconfigOf(t *testing.T, api *sandbox.API, c client.Client, namespace, account, path string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(api.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	user := config.Contexts[config.CurrentContext].AuthInfo
-	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{user: {Token: tokenOf(t, c, account)}}
+	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{user: {Token: tokenOf(t, c, namespace, account)}}
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func tokenOf(t *testing.T, c client.Client, account string) string {
+func tokenOf(t *testing.T, c client.Client, namespace, account string) string {
 	t.Helper()
 	request := authenticationv1.TokenRequest{}
 	err := c.SubResource("token").Create(t.Context(),
@@ -239,12 +239,12 @@ func answersMetricsToReadersOnly(t *testing.T, c client.Client) {
 	if err := errors.Join(c.Create(t.Context(), scraper), c.Create(t.Context(), binding)); err != nil {
 		t.Fatal(err)
 	}
-	token := tokenOf(t, c, "scraper")
+	token := tokenOf(t, c, namespace, "scraper")
 	const url = "https://127.0.0.1:" + metricsPort + "/metrics"
 	if err := get(t.Context(), url, "", http.StatusUnauthorized); err != nil {
 		t.Error(err)
 	}
-	if err := get(t.Context(), url, tokenOf(t, c, "fairlead"), http.StatusForbidden); err != nil {
+	if err := get(t.Context(), url, tokenOf(t, c, namespace, "fairlead"), http.StatusForbidden); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "a reader gets the metrics", func(ctx context.Context) error { return get(ctx, url, token, http.StatusOK) })
