@@ -18,6 +18,7 @@ var pages = map[string]func(*page) error{
 	"annotations.md":   annotationsPage,
 	"cloudscale.md":    cloudscalePage,
 	"configuration.md": configurationPage,
+	"kube-vip.md":      kubevipPage,
 	"flags.md":         flagsPage,
 	"metrics.md":       metricsPage,
 }

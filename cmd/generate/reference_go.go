@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,39 +40,56 @@ func flagsPage(p *page) error {
 	return nil
 }
 
-// annotationsPage has one section for each documented constant: its comment is
-// prose, then lines "Type:", "Default:" and "Impact:".
 func annotationsPage(p *page) error {
 	p.title("Annotations", "internal/compat/native/annotation.go and internal/compat/metallb/annotation.go", "What a Service may ask for, and what is written on it. \"Impact\" says what happens to a\nService that is already served when the annotation is changed.\n\n"+
-		"MetalLB's annotations count where the Service's class may use MetalLB's pools, and for pools\nof any kind. They are also read with the prefix of old, `metallb.universe.tf/`; where both are\nthere, the new one counts. One thing may be asked for in both dialects; a Service that asks for\ntwo different ones waits with reason `InvalidRequest`.")
-	parsed, err := goFiles("internal/compat/native/annotation.go", "internal/compat/metallb/annotation.go")
+		"MetalLB's annotations count where the Service's class may use MetalLB's pools, and for pools\nof any kind. They are also read with the prefix of old, `metallb.universe.tf/`; where both are\nthere, the new one counts. One thing may be asked for in both dialects; a Service that asks for\ntwo different ones waits with reason `InvalidRequest`.\n\nThe annotations of kube-vip are in [the reference of kube-vip](kube-vip.md), those of cloudscale.ch in\n[the reference of cloudscale.ch](cloudscale.md).")
+	return constants(p, "internal/compat/native/annotation.go", "internal/compat/metallb/annotation.go")
+}
+
+// constants has one section for each documented constant of the files: its comment
+// is prose, then lines "Type:", "Default:" and perhaps "Impact:". The first sentence
+// about a group of them is a heading.
+func constants(p *page, paths ...string) error {
+	parsed, err := goFiles(paths...)
 	if err != nil {
 		return err
 	}
-	for _, decl := range slices.Concat(parsed[0].Decls, parsed[1].Decls) {
-		group, ok := decl.(*ast.GenDecl)
-		if !ok || group.Tok != token.CONST || !exported(group) {
-			continue
-		}
-		p.heading(strings.TrimRight(strings.TrimSpace(group.Doc.Text()), "."))
-		for _, spec := range group.Specs {
-			constant := spec.(*ast.ValueSpec)
-			text, facts, found := strings.Cut(constant.Doc.Text(), "\n\nType:")
-			if !found {
-				return fmt.Errorf("%s: its comment has no line \"Type:\"", constant.Names[0])
+	for _, f := range parsed {
+		for _, decl := range f.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST || !exported(group) {
+				continue
 			}
-			name, err := strconv.Unquote(constant.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				return err
+			head, more, _ := strings.Cut(group.Doc.Text(), ".")
+			p.heading(strings.Join(strings.Fields(head), " "))
+			if more = strings.TrimSpace(more); more != "" {
+				p.printf("%s\n\n", more)
 			}
-			text = strings.TrimPrefix(text, constant.Names[0].Name+" ")
-			p.printf("### %s\n\n%s%s\n\n", name, strings.ToUpper(text[:1]), text[1:])
-			for fact := range strings.Lines("Type:" + facts) {
-				p.printf("- %s", fact)
+			for _, spec := range group.Specs {
+				if err := constant(p, spec.(*ast.ValueSpec)); err != nil {
+					return err
+				}
 			}
-			p.printf("\n")
 		}
 	}
+	return nil
+}
+
+func constant(p *page, c *ast.ValueSpec) error {
+	text, facts, found := strings.Cut(c.Doc.Text(), "\n\nType:")
+	if !found {
+		return fmt.Errorf("%s: its comment has no line \"Type:\"", c.Names[0])
+	}
+	name, err := strconv.Unquote(c.Values[0].(*ast.BasicLit).Value)
+	if err != nil {
+		return err
+	}
+	text = strings.TrimPrefix(text, c.Names[0].Name+" ")
+	p.printf("### %s\n\n%s%s\n\n", name, strings.ToUpper(text[:1]), text[1:])
+	for fact := range strings.Lines("Type:" + facts) {
+		p.printf("- %s", fact)
+	}
+	p.printf("\n")
 	return nil
 }
 
