@@ -22,7 +22,6 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
-	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/test/rig"
 )
@@ -48,12 +47,10 @@ type story struct {
 	t    *testing.T
 	stop func()
 
-	metrics      string // address
-	kindsChanged bool   // by the story
-}
-
-func (s *story) start(change ...func(*controller.Options)) {
-	s.stop = s.rig.Start(s.t, append(change, func(o *controller.Options) { o.MetricsAddress = s.metrics })...)
+	metrics      string   // address
+	environment  []string // of controllers, unless the story says otherwise
+	writes       writes
+	kindsChanged bool // by the story
 }
 
 // metric looks for a line in what the controller measures.
@@ -126,20 +123,22 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 			switch s := of(ts); {
 			case slices.Equal(args, []string{"stop"}):
 				s.stop()
-			case slices.Equal(args, []string{"start"}):
-				s.start()
-			case len(args) == 3 && args[0] == "start" && args[1] == "--config":
-				cfg, err := config.Load(ts.MkAbs(args[2]))
-				ts.Check(err)
-				s.start(func(o *controller.Options) { o.Config = cfg })
-			case len(args) == 3 && args[0] == "start" && args[1] == "--lb-class":
-				s.start(func(o *controller.Options) { o.Config = config.Default().OnlyClass(args[2]) })
-			case len(args) == 3 && args[0] == "start" && args[1] == "--metallb-namespace":
-				s.start(func(o *controller.Options) { o.MetalLBNamespace = args[2] })
+			case len(args) > 0 && args[0] == "start":
+				for i := range args {
+					if i > 0 && args[i-1] == "--config" {
+						args[i] = ts.MkAbs(args[i])
+					}
+				}
+				ts.Check(s.start(args[1:]))
 			default:
-				ts.Fatalf("usage: controller start [--config FILE | --lb-class CLASS | --metallb-namespace NAME] | controller stop")
+				ts.Fatalf("usage: controller start [--config FILE | --lb-class CLASS | --metallb-namespace NAME | VARIABLE=VALUE...] | controller stop")
 			}
 		},
+		"given":    eventually("given NAME ADDRESSES [INTERFACE]", 2, (*story).given),
+		"honoured": eventually("honoured NAME ADDRESSES", 2, (*story).honoured),
+		"refused":  eventually("refused NAME CODE [ADDRESSES]", 2, (*story).refused),
+		"writes":   eventually("writes NAME NUMBER", 2, (*story).written),
+		"gone":     eventually("gone NAME", 1, (*story).gone),
 	}
 }
 
@@ -286,5 +285,5 @@ func (s *story) untouched(args []string) error {
 	if n := len(svc.Status.LoadBalancer.Ingress); annotated || theirs || c != nil || n > 0 || len(svc.Finalizers) > 0 {
 		return fmt.Errorf("annotations %v, condition %v, %d addresses, finalizers %v", svc.Annotations, c, n, svc.Finalizers)
 	}
-	return nil
+	return unprovided(svc)
 }

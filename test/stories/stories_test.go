@@ -11,6 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/sandbox"
@@ -24,9 +26,16 @@ func TestMain(m *testing.M) {
 	os.Exit(rig.Main(m, sandbox.Options{}, &theRig))
 }
 
-// TestStories runs one story after the other: pools are for the whole cluster.
-// After all of them no goroutine of a controller is left.
-func TestStories(t *testing.T) {
+// TestStories has the stories of Fairlead, also in MetalLB's place.
+func TestStories(t *testing.T) { tell(t, "testdata") }
+
+// TestKubeVIPStories has those in the place of kube-vip's cloud provider.
+func TestKubeVIPStories(t *testing.T) { tell(t, "testdata/kubevip", "KUBEVIP_NAMESPACE=kube-system") }
+
+// tell runs one story after the other: pools are for the whole cluster. Each
+// begins with a controller in the environment. After all of them no goroutine of a
+// controller is left.
+func tell(t *testing.T, dir string, environment ...string) {
 	kube, err := sandbox.KubeBinary(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +51,7 @@ func TestStories(t *testing.T) {
 			goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
 	})
 	testscript.RunT(sequential{t}, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds:                commands(kube),
@@ -50,14 +59,16 @@ func TestStories(t *testing.T) {
 			env.Setenv("KUBECONFIG", theRig.API.Kubeconfig)
 			env.Setenv("KUBECACHEDIR", cache)
 			env.Setenv("HOME", env.WorkDir)
-			s := &story{rig: theRig, t: env.T().(sequential).T, metrics: metrics}
+			s := &story{rig: theRig, t: env.T().(sequential).T, metrics: metrics, environment: environment}
 			s.clean()
 			env.Values[storyKey{}] = s
 			if err := s.metallb([]string{"install"}); err != nil {
 				return err
 			}
 			s.kindsChanged = false
-			s.start()
+			if err := s.start(nil); err != nil {
+				return err
+			}
 			env.Defer(func() {
 				s.stop()
 				if s.kindsChanged {
@@ -99,6 +110,10 @@ func (s *story) clean() {
 		return nil
 	})
 	s.rig.Clean(s.t)
+	kubevip := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubevip"}}
+	if err := s.rig.Client.Delete(ctx, kubevip); client.IgnoreNotFound(err) != nil {
+		s.t.Fatal(err)
+	}
 	rig.Eventually(s.t, "remove nodes and labels of namespaces", func() error {
 		if err := s.rig.Client.DeleteAllOf(ctx, &corev1.Node{}); err != nil {
 			return err
