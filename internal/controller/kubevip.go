@@ -218,11 +218,11 @@ func (c *services) provide(ctx context.Context, s *corev1.Service, m *memo, r *l
 		m.written, m.published = written.ResourceVersion, v.Addresses
 		c.log.Info("service written", "service", s.Namespace+"/"+s.Name, "addresses", backend.Text(r.Families, v), "reason", v.Reason.Code)
 	}
-	// A Service that was found as it should be was told so long ago.
-	if m.untold || m.told != (lb.Reason{}) {
-		m.untold = false
-		c.tell(s, m, r, v)
+	if !m.untold && m.told == (lb.Reason{}) {
+		m.told = v.Reason // it was found as it should be: that was told long ago
 	}
+	m.untold = false
+	c.tell(s, m, r, v)
 	return reconcile.Result{}, nil
 }
 

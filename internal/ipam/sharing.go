@@ -183,7 +183,11 @@ func (a *Allocator) refusalToShare(s *service, address netip.Addr) *lb.Reason {
 	why := ""
 	u := a.rival(s, address)
 	if u != nil {
-		switch c, port := conflictOf(&s.req, &u.req, f); c {
+		c, port := conflictOf(&s.req, &u.req, f)
+		if s.req.Alone || u.req.Alone { // whatever else is in the way
+			c = notShared
+		}
+		switch c {
 		case otherKey:
 			why = "it has another sharing key"
 		case otherBackends:

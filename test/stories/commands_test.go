@@ -137,6 +137,7 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 		"given":    eventually("given NAME ADDRESSES [INTERFACE]", 2, (*story).given),
 		"honoured": eventually("honoured NAME ADDRESSES", 2, (*story).honoured),
 		"refused":  eventually("refused NAME CODE [ADDRESSES]", 2, (*story).refused),
+		"times":    eventually("times NAME CODE NUMBER", 3, (*story).times),
 		"writes":   eventually("writes NAME NUMBER", 2, (*story).written),
 		"gone":     eventually("gone NAME", 1, (*story).gone),
 	}
@@ -209,19 +210,32 @@ func (s *story) object(name string) (metav1.Object, *metav1.Condition, error) {
 			return s.readMetalLB(kind, name)
 		}
 	}
-	if strings.Contains(name, "/") {
+	switch {
+	case name == "configmap/kubevip":
+		cm, err := s.rig.Kube.CoreV1().ConfigMaps("kube-system").Get(context.Background(), "kubevip", metav1.GetOptions{})
+		return cm, nil, err
+	case strings.Contains(name, "/"):
 		return s.get(name)
 	}
 	return s.readPool(name)
 }
 
-func (s *story) told(args []string) error {
-	o, _, err := s.object(args[0])
+// eventsOf returns the events about an object.
+func (s *story) eventsOf(name string) ([]corev1.Event, error) {
+	o, _, err := s.object(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Those about pools are where kubectl describe looks for them.
 	list, err := s.rig.Kube.CoreV1().Events(cmp.Or(o.GetNamespace(), metav1.NamespaceDefault)).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != o.GetUID() }), nil
+}
+
+func (s *story) told(args []string) error {
+	events, err := s.eventsOf(args[0])
 	if err != nil {
 		return err
 	}
@@ -230,16 +244,30 @@ func (s *story) told(args []string) error {
 		return err
 	}
 	var got []string
-	for _, e := range list.Items {
-		if e.InvolvedObject.UID != o.GetUID() {
-			continue
-		}
+	for _, e := range events {
 		if e.Reason == args[1] && re.MatchString(e.Message) {
 			return nil
 		}
 		got = append(got, e.Reason+": "+e.Message)
 	}
 	return fmt.Errorf("events are %q", got)
+}
+
+func (s *story) times(args []string) error {
+	events, err := s.eventsOf(args[0])
+	if err != nil {
+		return err
+	}
+	var got []string
+	for _, e := range events {
+		if e.Reason == args[1] {
+			got = append(got, e.Message)
+		}
+	}
+	if fmt.Sprint(len(got)) != args[2] {
+		return fmt.Errorf("%d: %q", len(got), got)
+	}
+	return nil
 }
 
 func (s *story) readPool(name string) (*v1alpha1.Pool, *metav1.Condition, error) {

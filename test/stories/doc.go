@@ -15,12 +15,25 @@
 //	state RESULT [REGEXP]       wait until the ConfigurationState of the controller says this
 //	annotated NAME KEY [VALUE]  wait until the object has this annotation; without VALUE, has it not
 //	untouched NAME              the Service has nothing of ours
+//	gone NAME                   wait until the Service is
 //	aged NAME                   wait until whatever is created next is younger, by the second
+//	times NAME CODE NUMBER      wait until the object has so many events with this reason
+//	writes NAME NUMBER          wait until controllers have written the Service so often
 //	controller start            start a controller, with the configuration FILE in
 //	           [--config FILE]  place of none, with one class from MetalLB's pools and
-//	       [--lb-class CLASS]   ours, or with another namespace for MetalLB's objects;
-//	[--metallb-namespace NAME]  every story begins with one running
+//	       [--lb-class CLASS]   ours, with another namespace for MetalLB's objects, or
+//	[--metallb-namespace NAME]  in this environment; every story begins with one
+//	[VARIABLE=VALUE...]         running, those in testdata/kubevip in the environment of
+//	                            kube-vip's cloud provider
 //	controller stop             stop it
+//
+// Of Services that kube-vip announces:
+//
+//	given NAME ADDRS [IFACE]    wait until the Service was given these addresses (with commas
+//	                            between them) and all else that kube-vip needs is written on it
+//	honoured NAME ADDRS         the same where the Service asks for them itself
+//	refused NAME CODE [ADDRS]   wait until the Service has this reason, and nothing but what it
+//	                            asks for
 //
 //	metallb install [PLURAL...] install MetalLB's kinds, or some of them; "bare": as MetalLB
 //	                            defines them, whose statuses have no conditions; every story
@@ -29,5 +42,5 @@
 //
 // NAME is namespace/name of a Service, the name of a Pool, or kind/name of an object
 // of MetalLB's kinds (ipaddresspool/lan) in metallb-system; in another namespace it is
-// kind/namespace/name.
+// kind/namespace/name. configmap/kubevip is the one of kube-vip's cloud provider.
 package stories
