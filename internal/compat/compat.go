@@ -68,8 +68,12 @@ func (c Context) Request(s *corev1.Service) lb.Request {
 }
 
 // speaksKubeVIP says whether Services are read in kube-vip's words, too: where
-// they come first, or somebody has made a ConfigMap.
+// they are what others announce by, they come first, or somebody has made a
+// ConfigMap.
 func (c Context) speaksKubeVIP() bool {
+	if c.Elsewhere {
+		return true
+	}
 	switch slices.Index(c.Dialects, lb.KubeVIP) {
 	case -1:
 		return false

@@ -55,13 +55,16 @@ func statusPatch(s *corev1.Service, v lb.Verdict, host string, now time.Time) []
 }
 
 // releasePatch returns the patch that takes off everything of ours, or nil if
-// there is nothing. Ingress addresses are the API server's to clear: it does so
-// when the type changes.
+// there is nothing. The API server clears ingress addresses when the type changes;
+// where it has not, those that we wrote are taken off.
 func releasePatch(s *corev1.Service) []byte {
 	metadata := map[string]any{}
 	status := map[string]any{}
 	if notes := annotations(s, lb.Verdict{}); len(notes) > 0 {
 		metadata["annotations"] = notes
+	}
+	if len(s.Status.LoadBalancer.Ingress) > 0 && attested(s) {
+		status["loadBalancer"] = map[string]any{"ingress": ingress(lb.Verdict{})}
 	}
 	if readyCondition(s) != nil {
 		status["conditions"] = []any{map[string]any{"$patch": "delete", "type": ConditionReady}}

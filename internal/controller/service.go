@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -117,18 +118,16 @@ func servedBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	var name string
-	if s.Spec.LoadBalancerClass != nil {
-		name = *s.Spec.LoadBalancerClass
-	}
-	class := cfg.Class(name)
-	switch {
-	case class == nil || !class.Backend.FromPools():
-		return nil
-	case class.Backend == config.Announce && slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(s):
+	class := cfg.Class(ptr.Deref(s.Spec.LoadBalancerClass, ""))
+	if class == nil || !class.Backend.FromPools() || ignores(class, s) {
 		return nil
 	}
 	return class
+}
+
+// ignores says whether s would be ours as one of class, but for its annotation.
+func ignores(class *config.Class, s *corev1.Service) bool {
+	return class != nil && class.Backend == config.Announce && slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(s)
 }
 
 // publish makes s say v, the answer to r: its addresses, their pools and the
@@ -214,7 +213,8 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 	}
 	// Where Fairlead announces, marks of Services that never were ours are another's.
 	theirs := c.kubevip != nil && backend.Marked(s) && (c.provides() || known || s.Annotations[kubevip.AnnotationGiven] != "")
-	if !known && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil && !(c.provides() && theirs) {
+	leaves := readyCondition(s) != nil && ignores(c.config.Class(ptr.Deref(s.Spec.LoadBalancerClass, "")), s)
+	if !known && !leaves && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil && !(c.provides() && theirs) {
 		return reconcile.Result{}, nil
 	}
 	if theirs {
@@ -222,7 +222,7 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 		if !c.provides() {
 			send = c.write
 		}
-		if patch := backend.Release(s, c.provides()); patch != nil {
+		if patch := backend.Release(s, c.kubevip.current().Interface(s.Namespace), c.provides()); patch != nil {
 			switch written, err := send(ctx, s, patch); {
 			case err != nil:
 				return reconcile.Result{}, err

@@ -174,22 +174,46 @@ func (a *Allocator) noCandidate(r *lb.Request) lb.Reason {
 		}
 		return lb.PoolNotAllowed.With("pool "+p.name, p.notFor(r), p.Key.Name)
 	}
-	var why []string
+	var near, far []string // pools that are for the Service, and others
 	for _, p := range a.pools {
-		switch {
+		switch admits := p.Admits(r); {
 		case !slices.Contains(r.Dialects, p.Key.Dialect):
+		case admits && (!p.works() || p.Disabled):
+			near = append(near, p.state())
+		case admits:
+			near = append(near, "pool "+p.name+" is only given on request")
 		case !p.works() || p.Disabled:
-			why = append(why, p.state())
-		case !p.Admits(r):
-			why = append(why, p.notFor(r))
+			far = append(far, p.state())
 		default:
-			why = append(why, "pool "+p.name+" is only given on request")
+			far = append(far, p.notFor(r))
 		}
 	}
-	if len(why) == 0 {
-		return lb.NoPool.With()
+	if len(near)+len(far) == 0 {
+		return lb.NoPool.With(whereToAdd(r))
 	}
-	return lb.NoPoolMatches.With(shorten(why, "; ", "; "))
+	advice := "Change a pool's rules, or ask for a pool with the annotation fairlead.io/pool or metallb.io/address-pool"
+	if onlyKubeVIP(r) {
+		advice = "Correct the ConfigMap of kube-vip's cloud provider, or add a key cidr-" + r.Service.Namespace + " or cidr-global to it"
+	}
+	return lb.NoPoolMatches.With(shorten(append(near, far...), "; ", "; "), advice)
+}
+
+func onlyKubeVIP(r *lb.Request) bool { return len(r.Dialects) == 1 && r.Dialects[0] == lb.KubeVIP }
+
+// whereToAdd says what could be created for the Service of r to be served.
+func whereToAdd(r *lb.Request) string {
+	var out []string
+	for _, d := range r.Dialects {
+		switch d {
+		case lb.Native:
+			out = append(out, "a Pool (kubectl explain pool.spec)")
+		case lb.MetalLB:
+			out = append(out, "an IPAddressPool of MetalLB's")
+		case lb.KubeVIP:
+			out = append(out, "a key such as cidr-global in the ConfigMap of kube-vip's cloud provider")
+		}
+	}
+	return shorten(out, ", ", " or ")
 }
 
 // unknownPool says which pools there are instead of the one asked for.

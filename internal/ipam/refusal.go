@@ -125,7 +125,7 @@ func (a *Allocator) whereabouts(r *lb.Request, asked *pool, x netip.Addr) string
 func (p *pool) state() string {
 	switch {
 	case p.Invalid != nil:
-		return "pool " + p.name + " is invalid"
+		return "pool " + p.name + " is invalid: " + p.Invalid.Gist()
 	case p.clash != nil:
 		return "pool " + p.name + " is refused because it overlaps with pool " + p.clash.name
 	}

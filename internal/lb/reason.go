@@ -85,6 +85,12 @@ func (c Code) Say(args ...string) Reason {
 	return Reason{Code: c, Text: cut(b.String())}
 }
 
+// Gist is what was put into the blank of a text that has one.
+func (r Reason) Gist() string {
+	before, after, _ := strings.Cut(Reasons[r.Code].text, "%s")
+	return strings.TrimSuffix(strings.TrimPrefix(r.Text, before), after)
+}
+
 // Keeping adds to r that the Service keeps the addresses it has until what it
 // asks for can be had.
 func (r Reason) Keeping(addresses []netip.Addr) Reason {

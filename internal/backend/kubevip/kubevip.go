@@ -128,8 +128,9 @@ func Kept(s *corev1.Service) bool {
 // Release returns the patch that takes off everything of ours, so that the
 // Service can go, and so can its address; nil if there is nothing. What somebody
 // asked for stays. Without spec, which the status subresource does not write, what
-// the Service was given stays known as that: it is no wish.
-func Release(s *corev1.Service, withSpec bool) []byte {
+// the Service was given stays known as that: it is no wish. iface is what Patch
+// would write: where the Service has another, it is somebody's choice.
+func Release(s *corev1.Service, iface string, withSpec bool) []byte {
 	notes, spec, metadata := map[string]any{}, map[string]any{}, map[string]any{}
 	wish, _ := kubevip.Wish(s)
 	gone := []string{native.AnnotationAllocatedFrom, native.AnnotationReason, kubevip.AnnotationHost}
@@ -138,6 +139,9 @@ func Release(s *corev1.Service, withSpec bool) []byte {
 		if wish == "" {
 			gone = append(gone, kubevip.AnnotationAddresses)
 		}
+	}
+	if s.Annotations[kubevip.AnnotationGiven] != "" && s.Annotations[kubevip.AnnotationInterface] == iface {
+		gone = append(gone, kubevip.AnnotationInterface)
 	}
 	for _, key := range gone {
 		if _, ok := s.Annotations[key]; ok {

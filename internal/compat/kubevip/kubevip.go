@@ -52,8 +52,11 @@ type Problem struct {
 }
 
 // Interface on which Services of a namespace are announced; "" if that is not
-// said.
+// said, or no ConfigMap is read.
 func (c *Config) Interface(namespace string) string {
+	if c == nil {
+		return ""
+	}
 	return c.inNamespace(c.interfaces, namespace)
 }
 
