@@ -83,7 +83,11 @@ func (s *story) provided(name, addresses string) (*corev1.Service, error) {
 			return nil, fmt.Errorf("we wrote the status: %s", f.FieldsV1.Raw)
 		}
 	}
-	return svc, s.told([]string{name, "EnsuredLoadBalancer"})
+	word := "EnsuredLoadBalancer"
+	if from := svc.Annotations[native.AnnotationAllocatedFrom]; from != "" && !strings.HasPrefix(from, "kube-vip/") {
+		word = "Ready" // who has an address from another kind of pool is told in the words of that
+	}
+	return svc, s.told([]string{name, word})
 }
 
 // refused compares the reason of a Service that has nothing but what it asks for.
