@@ -179,6 +179,9 @@ func attests(s *corev1.Service, class *config.Class) bool {
 	return ok && given == s.Annotations[kubevip.AnnotationAddresses]
 }
 
+// readsMarks says whether Services may have what is written for kube-vip.
+func (c *services) readsMarks() bool { return c.kubevip != nil || c.provides() }
+
 // provides says whether any class leaves announcing to kube-vip.
 func (c *services) provides() bool {
 	return slices.ContainsFunc(c.config.Classes, func(class config.Class) bool { return class.Backend == config.KubeVIP })

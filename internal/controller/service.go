@@ -208,11 +208,11 @@ func (c *services) release(ctx context.Context, s *corev1.Service) (reconcile.Re
 	if len(had.Addresses) > 0 && s.DeletionTimestamp == nil {
 		c.events.add(serviceReference(s), c.voice(&lb.Request{}, had), lb.AddressReleased.With(lb.ListAddrs(had.Addresses), noLongerOurs(s)))
 	}
-	if c.kubevip != nil && s.DeletionTimestamp != nil && s.Spec.Type != corev1.ServiceTypeLoadBalancer && backend.Kept(s) {
+	if c.readsMarks() && s.DeletionTimestamp != nil && s.Spec.Type != corev1.ServiceTypeLoadBalancer && backend.Kept(s) {
 		return c.letGo(ctx, s)
 	}
 	// Where Fairlead announces, marks of Services that never were ours are another's.
-	theirs := c.kubevip != nil && backend.Marked(s) && (c.provides() || known || s.Annotations[kubevip.AnnotationGiven] != "")
+	theirs := c.readsMarks() && backend.Marked(s) && (c.provides() || known || s.Annotations[kubevip.AnnotationGiven] != "")
 	leaves := readyCondition(s) != nil && ignores(c.config.Class(ptr.Deref(s.Spec.LoadBalancerClass, "")), s)
 	if !known && !leaves && s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil && !(c.provides() && theirs) {
 		return reconcile.Result{}, nil

@@ -152,6 +152,9 @@ func (s *story) get(name string) (*corev1.Service, *metav1.Condition, error) {
 	if err := s.rig.Client.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, &svc); err != nil {
 		return nil, nil, err
 	}
+	if c := reasonOf(&svc); c != nil {
+		return &svc, c, nil
+	}
 	return &svc, meta.FindStatusCondition(svc.Status.Conditions, controller.ConditionReady), nil
 }
 

@@ -8,8 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/lb"
 )
 
 // What kube-vip's cloud provider writes, for kube-vip to read: in the words of its
@@ -17,6 +19,7 @@ import (
 const (
 	addressesNote = "kube-vip.io/loadbalancerIPs"
 	interfaceNote = "kube-vip.io/serviceInterface"
+	reasonNote    = "fairlead.io/reason" // in place of a condition: the status is kube-vip's
 	cleanup       = "service.kubernetes.io/load-balancer-cleanup"
 )
 
@@ -70,8 +73,10 @@ func (s *story) provided(name, addresses string) (*corev1.Service, error) {
 		return nil, fmt.Errorf("addresses are %q; condition is %v", svc.Annotations[addressesNote], c)
 	case svc.Labels["implementation"] != "kube-vip" || !slices.Contains(svc.Finalizers, cleanup):
 		return nil, fmt.Errorf("labels %v, finalizers %v", svc.Labels, svc.Finalizers)
-	case c != nil:
+	case c != nil && !lb.Reasons[lb.Code(c.Reason)].Ready:
 		return nil, fmt.Errorf("condition is %v", c)
+	case len(svc.Status.Conditions) > 0:
+		return nil, fmt.Errorf("conditions are %v", svc.Status.Conditions)
 	}
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		if !slices.Contains(strings.Split(addresses, ","), in.IP) && !strings.Contains(addresses, "0.0.0.0") {
@@ -101,7 +106,7 @@ func (s *story) refused(args []string) error {
 		return fmt.Errorf("condition is %v", c)
 	case svc.Annotations[addressesNote] != asks && svc.Spec.LoadBalancerIP != asks:
 		return fmt.Errorf("addresses are %q and %q", svc.Annotations[addressesNote], svc.Spec.LoadBalancerIP)
-	case svc.Labels["implementation"] != "" || len(svc.Finalizers) > 0 || svc.Annotations[native.AnnotationAllocatedFrom] != "":
+	case len(svc.Status.Conditions) > 0 || svc.Labels["implementation"] != "" || len(svc.Finalizers) > 0 || svc.Annotations[native.AnnotationAllocatedFrom] != "":
 		return fmt.Errorf("labels %v, finalizers %v, annotations %v", svc.Labels, svc.Finalizers, svc.Annotations)
 	}
 	return nil
@@ -109,7 +114,7 @@ func (s *story) refused(args []string) error {
 
 // unprovided says whether nothing is written on svc for kube-vip.
 func unprovided(svc *corev1.Service) error {
-	for _, key := range []string{addressesNote, interfaceNote, "fairlead.io/given", "kube-vip.io/vipHost"} {
+	for _, key := range []string{addressesNote, interfaceNote, "fairlead.io/given", reasonNote, "kube-vip.io/vipHost"} {
 		if value, has := svc.Annotations[key]; has {
 			return fmt.Errorf("annotation %s is %q", key, value)
 		}
@@ -118,6 +123,15 @@ func unprovided(svc *corev1.Service) error {
 		return fmt.Errorf("labels are %v, spec.loadBalancerIP is %q", svc.Labels, svc.Spec.LoadBalancerIP)
 	}
 	return nil
+}
+
+// reasonOf returns the reason that is written on svc, as if it were a condition.
+func reasonOf(svc *corev1.Service) *metav1.Condition {
+	code, text, ok := strings.Cut(svc.Annotations[reasonNote], ": ")
+	if !ok {
+		return nil
+	}
+	return &metav1.Condition{Type: reasonNote, Reason: code, Message: text}
 }
 
 // gone waits until the Service is.
