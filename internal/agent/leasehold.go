@@ -183,9 +183,8 @@ func leasePlace(f lb.Family, last netip.Addr, named []string, links []link.Link,
 
 // beginLease asks for a lease. An address that was had before is used at once.
 func (a *agent) beginLease(token netip.Addr, place string, index int, epoch uint64, now time.Time) {
-	port, err := a.leasePort(place, index)
-	if err != nil {
-		a.log.Error("no lease can be asked for", "interface", place, "error", err)
+	port := a.leasePort(place, index, now)
+	if port == nil {
 		a.postponed = true
 		return
 	}

@@ -9,25 +9,30 @@ import (
 
 // leasePort returns the port for DHCP on an interface, which all leases there
 // have together.
-func (a *agent) leasePort(place string, index int) (*dhcp.Port, error) {
-	if have, ok := a.leasePorts[place]; ok {
-		if have.index == index {
-			return have.port, nil
-		}
+//
+// It is nil if it could not be opened, which is tried again after a while.
+func (a *agent) leasePort(place string, index int, now time.Time) *dhcp.Port {
+	have, ok := a.leasePorts[place]
+	switch {
+	case ok && have.index == index && (have.port != nil || now.Before(have.retry)):
+		return have.port
+	case have.port != nil:
 		_ = have.port.Close()
-		delete(a.leasePorts, place)
 	}
 	port, err := dhcp.Open(place)
 	if err != nil {
-		return nil, err
+		a.log.Error("no lease can be asked for", "interface", place, "error", err)
 	}
-	a.leasePorts[place] = leasePort{port, index}
-	return port, nil
+	a.leasePorts[place] = leasePort{port, index, now.Add(leasePortRetry)}
+	return port
 }
+
+const leasePortRetry = 10 * time.Second
 
 type leasePort struct {
 	port  *dhcp.Port
 	index int
+	retry time.Time // if it could not be opened
 }
 
 // inheritLeases takes over the leases of addresses that an earlier agent has left

@@ -90,6 +90,24 @@ func TestLeasedAddressOfOthers(t *testing.T) {
 	}
 }
 
+// The claim of a lease outlives its last Service, until others have heard of that,
+// too.
+func TestParting(t *testing.T) {
+	a := newTestAgent(t)
+	a.gone, a.parting = map[netip.Addr]bool{}, map[netip.Addr]parting{}
+	token, now := tokenOf(lb.IPv4, "x"), time.Now()
+	h := &leasehold{token: token, epoch: 7, client: dhcp.New(dhcp.Config{}), end: func() {}}
+	a.leaseholds = map[netip.Addr]*leasehold{token: h}
+	a.decideToken(token, now)
+	if p := a.parting[token]; p.epoch != 7 || len(a.leaseholds) > 0 || !h.release.Load() {
+		t.Errorf("%+v, %v", p, a.leaseholds)
+	}
+	a.part(now.Add(partingTime / 2))
+	same(t, "kept", len(a.parting), 1)
+	a.part(now.Add(2 * partingTime))
+	same(t, "kept", len(a.parting), 0)
+}
+
 // Renewals are told of when what is known falls behind, not each time.
 func TestUntold(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/kubevip"
@@ -120,7 +121,9 @@ func (d *directory) list(o *offer, s *corev1.Service) []netip.Addr {
 	if !o.leases() {
 		return nil
 	}
-	o.hostname = s.Annotations[kubevip.AnnotationHostname]
+	if name := s.Annotations[kubevip.AnnotationHostname]; len(validation.IsDNS1123Subdomain(strings.ToLower(name))) == 0 {
+		o.hostname = name
+	}
 	if mac, err := net.ParseMAC(s.Annotations[kubevip.AnnotationHardwareAddress]); err == nil && len(mac) == 6 {
 		o.mac = mac
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,6 +129,10 @@ func TestLeaseCandidate(t *testing.T) {
 		if id.Hostname != "web" || id.MAC.String() != "02:00:00:00:00:07" || id.Requested.IsValid() != (f == lb.IPv4) {
 			t.Errorf("%s: %+v", f, id)
 		}
+	}
+	putKubeVIP(d, annotated(s, kubevip.AnnotationHostname, strings.Repeat("x", 300)))
+	if name := d.identity(o.tokens[lb.IPv4]).Hostname; name != "" {
+		t.Errorf("the name %q is told", name)
 	}
 	if d.identity(o.tokens[lb.IPv4]).ID != d.identity(o.tokens[lb.IPv6]).ID {
 		t.Error("two clients")

@@ -410,7 +410,9 @@ func (a *agent) close() {
 		h.end()
 	}
 	for _, p := range a.leasePorts {
-		_ = p.port.Close()
+		if p.port != nil {
+			_ = p.port.Close()
+		}
 	}
 	if a.group != nil {
 		a.group.Close()

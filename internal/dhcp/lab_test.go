@@ -42,13 +42,19 @@ func newLAN(t *testing.T) *lan {
 // serve starts the server; stop ends it.
 func (l *lan) serve(t *testing.T) (stop func()) {
 	t.Helper()
-	args := []string{"--no-daemon", "--conf-file=/dev/null", "--port=0", "--interface=br0", "--bind-interfaces", "--leasefile-ro",
-		"--dhcp-range=192.0.2.100,192.0.2.120,120s", "--dhcp-range=2001:db8::100,2001:db8::120,120s", "--dhcp-authoritative",
-		"--dhcp-option=option:T1,2", "--pid-file=" + filepath.Join(l.dir, "pid"), "--log-dhcp"}
-	l.server.Run("dnsmasq", "--version") // installs it where it is missing
+	return l.serveIn(t, l.server, "br0", "100", "120")
+}
+
+// serveIn starts a server elsewhere that gives other addresses.
+func (l *lan) serveIn(t *testing.T, ns *netns.NS, nic, first, last string) (stop func()) {
+	t.Helper()
+	args := []string{"--no-daemon", "--conf-file=/dev/null", "--port=0", "--interface=" + nic, "--bind-interfaces", "--leasefile-ro",
+		"--dhcp-range=192.0.2." + first + ",192.0.2." + last + ",120s", "--dhcp-range=2001:db8::" + first + ",2001:db8::" + last + ",120s", "--dhcp-authoritative",
+		"--dhcp-option=option:T1,2", "--dhcp-option=option:T2,4", "--pid-file=" + filepath.Join(l.dir, nic+".pid"), "--log-dhcp"}
+	ns.Run("dnsmasq", "--version") // installs it where it is missing
 	cmd := exec.Command("dnsmasq", args...)
 	cmd.Stderr = testLog{t}
-	l.server.Do(func() {
+	ns.Do(func() {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +84,7 @@ type watcher struct {
 	end    func()
 }
 
-func (l *lan) client(t *testing.T, node int, f lb.Family, name string, had netip.Addr) *watcher {
+func (l *lan) client(t *testing.T, node int, f lb.Family, name string, had netip.Addr, server string) *watcher {
 	t.Helper()
 	var port *Port
 	l.nodes[node].Do(func() {
@@ -88,7 +94,7 @@ func (l *lan) client(t *testing.T, node int, f lb.Family, name string, had netip
 		}
 	})
 	w := &watcher{leases: make(chan *Lease, 100)}
-	w.Client = New(Config{Family: f, Identity: IdentityOf(name), Transport: port, Had: had,
+	w.Client = New(Config{Family: f, Identity: IdentityOf(name), Transport: port, Had: had, HadServer: server,
 		Changed: func(l *Lease, err error) { w.leases <- l }})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -125,21 +131,21 @@ func TestRealServer(t *testing.T) {
 	l.serve(t)
 	for _, f := range lb.Families {
 		t.Run(f.String(), func(t *testing.T) {
-			first := l.client(t, 0, f, "shop/web", netip.Addr{})
+			first := l.client(t, 0, f, "shop/web", netip.Addr{}, "")
 			lease := first.next(t)
 			if lb.FamilyOf(lease.Addr) != f || lease.Until.Before(time.Now().Add(time.Minute)) {
 				t.Fatalf("lease %+v", lease)
 			}
-			if other := l.client(t, 0, f, "shop/other", netip.Addr{}).next(t); other.Addr == lease.Addr {
+			if other := l.client(t, 0, f, "shop/other", netip.Addr{}, "").next(t); other.Addr == lease.Addr {
 				t.Fatalf("two have %s", other.Addr)
 			}
 			first.end() // the node dies
-			second := l.client(t, 1, f, "shop/web", netip.Addr{})
+			second := l.client(t, 1, f, "shop/web", netip.Addr{}, "")
 			if again := second.next(t); again.Addr != lease.Addr {
 				t.Fatalf("had %s, has %s on another node", lease.Addr, again.Addr)
 			}
 			second.end()
-			third := l.client(t, 1, f, "shop/web", lease.Addr)
+			third := l.client(t, 1, f, "shop/web", lease.Addr, "")
 			if kept := third.next(t); kept.Addr != lease.Addr || !kept.Until.IsZero() {
 				t.Fatalf("kept %+v", kept)
 			}
@@ -151,5 +157,48 @@ func TestRealServer(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// A lease is renewed also while the address is on no interface, because nothing
+// serves there: the server cannot answer to the address itself.
+func TestRenewedWithoutTheAddress(t *testing.T) {
+	l := newLAN(t)
+	l.serve(t)
+	w := l.client(t, 0, lb.IPv4, "shop/web", netip.Addr{}, "")
+	first := w.next(t)
+	if again := w.next(t); again.Addr != first.Addr || !again.Until.After(first.Until) {
+		t.Fatalf("had %+v, has %+v", first, again)
+	}
+}
+
+// Two servers on one LAN that know nothing of each other: a Service has one
+// address, also on the next node, whichever server is faster; and when its server
+// is gone for good, one of the other's.
+func TestTwoRealServers(t *testing.T) {
+	l := newLAN(t)
+	second := netns.New(t, "second")
+	netns.Cable(netns.Plug{NS: l.server, Interface: "port9"}, netns.Plug{NS: second, Interface: "eth9"})
+	l.server.Run("ip", "link", "set", "port9", "master", "br0", "up")
+	second.Run("ip", "addr", "add", "192.0.2.2/24", "dev", "eth9")
+	second.Run("ip", "addr", "add", "2001:db8::2/64", "dev", "eth9", "nodad")
+	stops := map[byte]func(){1: l.serve(t), 2: l.serveIn(t, second, "eth9", "130", "150")}
+	first := l.client(t, 0, lb.IPv4, "shop/web", netip.Addr{}, "")
+	lease := first.next(t)
+	for range 3 { // from node to node
+		first.end()
+		first = l.client(t, 1, lb.IPv4, "shop/web", lease.Addr, lease.Server)
+		if kept := first.next(t); kept.Addr != lease.Addr {
+			t.Fatalf("had %s, and %s on another node", lease.Addr, kept.Addr)
+		}
+		if confirmed := first.next(t); confirmed.Addr != lease.Addr || confirmed.Server != lease.Server {
+			t.Fatalf("had %+v, and %+v on another node", lease, confirmed)
+		}
+	}
+	stops[netip.MustParseAddr(lease.Server).As4()[3]]()
+	for {
+		if next := first.next(t); next.Addr != lease.Addr {
+			break // of the other
+		}
 	}
 }

@@ -41,11 +41,10 @@ func (v v4) compose(p phase, transaction uint32, l *Lease, _ time.Duration) ([]b
 			to = &Unicast{From: l.Addr, To: l.from.addr, MAC: l.from.mac}
 		}
 	case rebind:
-		if l.from.addr.IsValid() {
-			m.ClientIPAddr = l.Addr.AsSlice()
-		} else { // the address was another node's: INIT-REBOOT
-			m.UpdateOption(dhcpv4.OptRequestedIPAddress(l.Addr.AsSlice()))
-		}
+		// As after a reboot, not as RFC 2131 has it for rebinding: with the address in
+		// ciaddr servers answer to it, and it may be on no interface because nothing
+		// serves there, or only on that of another node.
+		m.UpdateOption(dhcpv4.OptRequestedIPAddress(l.Addr.AsSlice()))
 	}
 	return m.ToBytes(), to
 }
