@@ -38,17 +38,16 @@ func TestLeaseWishes(t *testing.T) {
 	for _, node := range nodes[:2] {
 		plug(t, node)
 	}
-	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "sharing"}})
 	create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubevip"},
-		Data: map[string]string{"cidr-global": "0.0.0.0/32,::/128", "allow-share-sharing": "true", "cidr-sharing": "0.0.0.0/32"}})
+		Data: map[string]string{"cidr-global": "0.0.0.0/32,::/128", "allow-share-kube-public": "true", "cidr-kube-public": "0.0.0.0/32"}})
 	agentsRun(t, nodes...)
 	four, six := single(corev1.IPv4Protocol), single(corev1.IPv6Protocol)
 	ask := func(text string) func(*corev1.Service) { return annotate("kube-vip.io/loadbalancerIPs", text) }
 	sharing := func(port int32) func(*corev1.Service) {
 		return func(s *corev1.Service) {
-			s.Namespace = "sharing"
+			s.Namespace = "kube-public"
 			s.Spec.Ports[0].Port = port
-			annotate("fairlead.io/pool", "cidr-sharing")(s)
+			annotate("fairlead.io/pool", "cidr-kube-public")(s)
 		}
 	}
 	services := map[string]*corev1.Service{"named": newService(t, "named", four, ask("0.0.0.0"), annotate("kube-vip.io/requestedIP", "10.77.0.237",
