@@ -145,28 +145,44 @@ func servicesUsing(ctx context.Context, cache client.Reader, cfg *config.Configu
 }
 
 // publishedOf returns the addresses that s is known to hold: those in its status
-// or, where that is for kube-vip to write, those that are written on it. There,
-// what somebody asks for is no proof that he got it, unless kube-vip's cloud
-// provider has been there, or kube-vip publishes it.
+// or, where that is for kube-vip to write, those that it was given. There, what
+// somebody asks for is no proof that he got it, unless kube-vip's cloud provider
+// has been there, or kube-vip publishes it, and we have not refused it.
 //
 // A class may have had another backend before, in whose place the addresses are.
 func publishedOf(s *corev1.Service, class *config.Class) []netip.Addr {
-	published, held := native.Published(s), kubevip.Held(s)
+	published, given := native.Published(s), s.Annotations[kubevip.AnnotationGiven]
 	wish, _ := kubevip.Wish(s)
+	said, known := reasonOn(s)
 	switch announced := readyCondition(s) != nil; {
 	case class.Backend != config.KubeVIP:
 		if len(published) == 0 && !announced && wish == "" && slices.Contains(class.Pools, lb.KubeVIP) {
-			return held // given, and not published yet
+			return kubevip.Held(s) // given, and not published yet
 		}
 		return published
 	case announced && len(published) > 0 && attested(s):
 		return published
-	case wish == "" && s.Annotations[kubevip.AnnotationGiven] == "":
+	case given != "":
+		return addressesIn(given)
+	case wish == "":
 		return published
-	case wish == "" || s.Labels[kubevip.Label] == kubevip.LabelValue:
-		return held
+	case known && !said.Ready():
+		return nil
+	case s.Labels[kubevip.Label] == kubevip.LabelValue:
+		return kubevip.Held(s)
 	}
-	return slices.DeleteFunc(held, func(a netip.Addr) bool { return !slices.Contains(published, a) })
+	return slices.DeleteFunc(kubevip.Held(s), func(a netip.Addr) bool { return !slices.Contains(published, a) })
+}
+
+// addressesIn returns the addresses of a list that we wrote; what stands for those
+// of DHCP servers is passed over.
+func addressesIn(list string) (out []netip.Addr) {
+	for field := range strings.SplitSeq(list, ",") {
+		if a, err := lb.ParseAddr(field); err == nil && !a.IsUnspecified() {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // attests says whether what s is known to hold was written by a Fairlead

@@ -51,7 +51,7 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 	annotated, given := s.Annotations[kubevip.AnnotationAddresses], s.Annotations[kubevip.AnnotationGiven]
 	asked := wish != "" && sameSet(wish, text)
 	switch {
-	case asked && strings.TrimSpace(annotated) == "": // in spec.loadBalancerIP
+	case asked && (strings.TrimSpace(annotated) == "" || annotated == given): // in spec.loadBalancerIP
 		set(notes, s.Annotations, kubevip.AnnotationAddresses, text)
 	case asked:
 	default:
