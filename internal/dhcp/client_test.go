@@ -392,8 +392,18 @@ func FuzzDecode(f *testing.F) {
 func FuzzParse(f *testing.F) {
 	id := IdentityOf("x")
 	f.Add([]byte{}, uint32(0), uint8(0))
-	m, _ := speakers[lb.IPv4](id).compose(discover, 7, nil, 0)
-	f.Add(m, uint32(7), uint8(1))
+	for _, family := range lb.Families { // what a server says
+		server := &fakeServer{addr: netip.MustParseAddr([...]string{"192.0.2.100", "2001:db8::100"}[family]), life: time.Hour}
+		answer := [...]func([]byte) (string, uint32, []byte){server.answer4, server.answer6}[family]
+		for p, l := range []*Lease{nil, {Addr: server.addr}} {
+			m, _ := speakers[family](id).compose(phase(p), 7, l, 0)
+			if p == int(request) && family == lb.IPv4 {
+				m, _ = speakers[family](id).compose(rebind, 7, l, 0)
+			}
+			_, transaction, reply := answer(m)
+			f.Add(reply, transaction, uint8(p))
+		}
+	}
 	f.Fuzz(func(t *testing.T, message []byte, transaction uint32, p uint8) {
 		for _, family := range lb.Families {
 			a, ok := speakers[family](id).parse(phase(p%4), transaction, Heard{Message: message})

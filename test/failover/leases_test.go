@@ -131,6 +131,18 @@ func TestLeases(t *testing.T) {
 		same()
 	})
 
+	t.Run("everything restarted", func(t *testing.T) {
+		for _, node := range nodes {
+			running[node].kill(t)
+		}
+		if err := startController(); err != nil {
+			t.Fatal(err)
+		}
+		agentsRun(t, nodes...)
+		w.settled()
+		same()
+	})
+
 	t.Run("server gone and back", func(t *testing.T) {
 		d.stop()
 		awaitEvent(t, "web", "fairlead-agent", "NoLeaseServer", "No DHCP server answers")
@@ -225,7 +237,7 @@ func TestLeaseEnds(t *testing.T) {
 	if lost.Before(until) {
 		t.Errorf("lost at %s, and leased until %s", lost, until)
 	}
-	t.Logf("the address was there for %s without a server, and is gone %s after its end", lost.Sub(stopped), lost.Sub(until))
+	t.Logf("the address was there for %s without a server, and is gone %s after the end that was told", lost.Sub(stopped), lost.Sub(until))
 	if lost.Sub(stopped) > (life+5)*time.Second {
 		t.Error("too late")
 	}

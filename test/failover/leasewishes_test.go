@@ -62,6 +62,7 @@ func TestLeaseWishes(t *testing.T) {
 		"neighbour": {four, ask("0.0.0.0"), annotate("kube-vip.io/hwaddr", "02:00:5e:00:53:09")},
 		"card":      {ask("0.0.0.0,::"), annotate("kube-vip.io/serviceInterface", card)},
 		"fixed":     {four, ask("10.77.0.228"), annotate("kube-vip.io/serviceInterface", card)},
+		"local":     {four, ask("0.0.0.0"), func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }},
 		"together":  {four, sharing(80)},
 		"beside":    {four, sharing(81)},
 		"ignored":   {four, ask("0.0.0.0"), annotate("kube-vip.io/ignore", "true")},
@@ -85,6 +86,9 @@ func TestLeaseWishes(t *testing.T) {
 			eventually(t, func() error {
 				if name != "fixed" && !slices.Contains(d.has(), addr) {
 					return fmt.Errorf("%s has %s, which is no lease", name, addr)
+				}
+				if name == "local" {
+					return nil // its pods are still to come
 				}
 				return greet(t.Context(), addr, uint16(s.Spec.Ports[0].Port))
 			})
@@ -177,6 +181,47 @@ func TestLeaseWishes(t *testing.T) {
 		if leases := leasesOf(t, s); len(leases) > 0 {
 			t.Errorf("leased: %v", leases)
 		}
+	})
+
+	t.Run("where the pods are", func(t *testing.T) {
+		s := services["local"]
+		for _, node := range nodes {
+			listen(t, node)
+			slice := newSlice(s, corev1.IPv4Protocol, "10.77.0.1"+node[len(node)-1:], "")
+			slice.Endpoints[0].NodeName = &node
+			if err := api.Update(t.Context(), slice); err != nil {
+				t.Fatal(err)
+			}
+			hosted(t, s, node)
+			eventually(t, func() error { return greet(t.Context(), at["local"][0], 80) })
+		}
+		if now := addressesOf(t, s); now[0] != at["local"][0] {
+			t.Errorf("it had %s and has %s", at["local"][0], now[0])
+		}
+	})
+
+	t.Run("no longer wanted", func(t *testing.T) {
+		change := func(name string, to func(*corev1.Service)) netip.Addr {
+			t.Helper()
+			s := services[name]
+			eventually(t, func() error {
+				if err := api.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+					return err
+				}
+				to(s)
+				return api.Update(t.Context(), s)
+			})
+			eventually(t, func() error {
+				if slices.Contains(d.has(), at[name][0]) {
+					return fmt.Errorf("%s is still leased", at[name][0])
+				}
+				return nil
+			})
+			return at[name][0]
+		}
+		change("spec", func(s *corev1.Service) { s.Spec.LoadBalancerIP = "10.77.0.226" })
+		eventually(t, func() error { return greet(t.Context(), netip.MustParseAddr("10.77.0.226"), 80) })
+		change("both", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 	})
 
 	t.Run("all given back", func(t *testing.T) {
