@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,8 +70,24 @@ func create(t testing.TB, prefix string, n int) []*corev1.Service {
 	return out
 }
 
+// addressesOf returns the addresses that s says it has: those that are written on it for
+// kube-vip to announce, or those in its status.
+func addressesOf(s *corev1.Service) (out []netip.Addr) {
+	list, given := s.Annotations["kube-vip.io/loadbalancerIPs"]
+	if !given {
+		return native.Published(s)
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		if a, err := netip.ParseAddr(text); err == nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // settled waits until every LoadBalancer Service has exactly one address, all
-// different, and the pool counts as many; it returns them by Service.
+// different, and the pool, if one is named, counts as many; it returns them by
+// Service.
 func settled(t testing.TB, pool string) map[string]netip.Addr {
 	t.Helper()
 	var out map[string]netip.Addr
@@ -86,7 +103,7 @@ func settled(t testing.TB, pool string) map[string]netip.Addr {
 			if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 				continue
 			}
-			has := native.Published(s)
+			has := addressesOf(s)
 			if len(has) != 1 {
 				return fmt.Errorf("service %s has %v", s.Name, has)
 			}
@@ -94,6 +111,9 @@ func settled(t testing.TB, pool string) map[string]netip.Addr {
 				return fmt.Errorf("services %s and %s have %s", s.Name, other, has[0])
 			}
 			holder[has[0]], out[s.Name] = s.Name, has[0]
+		}
+		if pool == "" {
+			return nil
 		}
 		used, err := countUsed(pool)
 		if err != nil {
@@ -129,7 +149,7 @@ type ledger struct {
 	since   map[netip.Addr]time.Time // when an address got its second holder
 	longest time.Duration            // for which one had two
 	lost    []string
-	changes chan struct{} // one value per change of a status, as far as there is room
+	changes chan struct{} // one value per change of addresses, as far as there is room
 	stop    func()
 	ended   chan struct{}
 }
@@ -162,7 +182,7 @@ func (l *ledger) close() {
 
 func (l *ledger) note(s *corev1.Service, gone bool) {
 	var now netip.Addr
-	if has := native.Published(s); len(has) > 0 && !gone {
+	if has := addressesOf(s); len(has) > 0 && !gone {
 		now = has[0]
 	}
 	before := l.has[s.Name]

@@ -2,141 +2,216 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
-	"fairlead.io/internal/lb"
 	"fairlead.io/test/rig"
 )
 
-const givenTo = "kube-vip.io/loadbalancerIPs"
+// ensured is the reason of the event that tells a Service its address.
+const ensured = "EnsuredLoadBalancer"
 
-// provide makes kube-vip's ConfigMap, and sees to it that all goes at the end:
-// Services without their finalizer, which nobody looks after then.
-func provide(t *testing.T, addresses string) {
+// useKubeVIP has the ConfigMap of kube-vip's cloud provider for one test, with one
+// range for all namespaces, and the environment of that in controllers.
+func useKubeVIP(t *testing.T, addresses string) {
 	t.Helper()
 	theRig.Clean(t)
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kubevip"}, Data: map[string]string{"cidr-global": addresses}}
-	if err := theRig.Client.Create(t.Context(), cm); err != nil {
+	t.Setenv(config.EnvKubeVIPNamespace, metav1.NamespaceDefault)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "kubevip"}, Data: map[string]string{"range-global": addresses}}
+	createAll(t, cm)
+	t.Cleanup(func() { _ = theRig.Client.Delete(context.Background(), cm) })
+}
+
+// provider are the options of a controller that stands in for kube-vip's cloud
+// provider, with a name of its own in what the API server notes.
+func provider(o *controller.Options) {
+	where := map[string]string{config.EnvKubeVIPNamespace: metav1.NamespaceDefault}
+	env := func(name string) string { return where[name] }
+	o.Config, _ = config.FromEnv(env)
+	o.KubeVIPMap = config.KubeVIPMapFrom(env)
+	o.REST.UserAgent = "fairlead-provider"
+}
+
+// providerWrites counts what providers wrote, and were not refused: Services and
+// events by the name of the Service.
+func providerWrites(t testing.TB) (services, events map[string]int) {
+	t.Helper()
+	counts, err := theRig.API.WriteCounts()
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx := context.Background()
-		if err := theRig.Client.Delete(ctx, cm); err != nil {
-			t.Error(err)
+	services, events = map[string]int{}, map[string]int{}
+	for w, n := range counts {
+		switch name, _, _ := strings.Cut(w.Name, "."); {
+		case !strings.HasPrefix(w.UserAgent, "fairlead-provider") || w.Code >= http.StatusMultipleChoices:
+		case w.Resource == "services":
+			services[w.Name] += n
+		case w.Resource == "events":
+			events[name] += n
 		}
-		services := theRig.Kube.CoreV1().Services(metav1.NamespaceDefault)
-		list, err := services.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range list.Items {
-			_, err := services.Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
-				t.Error(err)
-			}
-		}
-		theRig.Clean(t)
-	})
+	}
+	return services, events
 }
 
-// provided waits until all Services have an address, each another.
-func provided(t *testing.T, services []*corev1.Service) {
+// onceEach waits until the last one's event is in the server's record, and checks
+// that all were written once and have one event.
+func onceEach(t testing.TB, services []*corev1.Service, last *corev1.Service) {
 	t.Helper()
-	holders := map[string]string{}
-	for _, s := range services {
-		rig.Eventually(t, s.Name+" has an address", func() error {
-			if err := theRig.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
-				return err
-			}
-			if s.Annotations[givenTo] == "" || s.Annotations[givenTo] != s.Spec.LoadBalancerIP {
-				return fmt.Errorf("%q and %q", s.Annotations[givenTo], s.Spec.LoadBalancerIP)
-			}
-			return nil
-		})
-		if other := holders[s.Spec.LoadBalancerIP]; other != "" {
-			t.Errorf("%s and %s have %s", s.Name, other, s.Spec.LoadBalancerIP)
+	var writes, events map[string]int
+	rig.Eventually(t, "the audit log has the last event", func() error {
+		if writes, events = providerWrites(t); events[last.Name] == 0 {
+			return errors.New("not yet")
 		}
-		holders[s.Spec.LoadBalancerIP] = s.Name
+		return nil
+	})
+	for _, s := range append(services, last) {
+		if writes[s.Name] != 1 || events[s.Name] != 1 {
+			t.Errorf("service %s was written %d times and has %d events", s.Name, writes[s.Name], events[s.Name])
+		}
 	}
 }
 
-// Over a bad line, in the place of kube-vip's cloud provider: every Service gets its
-// address and is told of it, once.
-func TestLostAnswersForKubeVIP(t *testing.T) {
-	provide(t, "10.10.0.0/24")
+// TestKubeVIPOneWrite counts on the server: one write and one event for each Service
+// that kube-vip is to announce, and none by a controller that starts anew, while
+// somebody in kube-vip's place writes their statuses.
+func TestKubeVIPOneWrite(t *testing.T) {
+	useKubeVIP(t, "10.60.0.1-10.60.0.100")
+	services := create(t, "provided-once", 50)
+	stop := theRig.Start(t, provider)
+	for i, s := range services {
+		rig.Eventually(t, s.Name+" is told its address", func() error { return toldReason(s, ensured) })
+		if err := theRig.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, s, addressesOf(s)[0].String())
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"kube-vip.io/vipHost":"worker-%d"}}}`, i%3)
+		if err := theRig.Client.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	theRig.Start(t, provider)
+	last := create(t, "provided-last", 1)[0]
+	rig.Eventually(t, "the last one is told its address", func() error { return toldReason(last, ensured) })
+	settled(t, "")
+	onceEach(t, services, last)
+}
+
+// TestKubeVIPConflictingWriters changes labels, annotations and statuses of Services
+// all the time while they get their addresses: of all our tries one is done.
+func TestKubeVIPConflictingWriters(t *testing.T) {
+	useKubeVIP(t, "10.61.0.1-10.61.0.100")
+	ctx, cancel := context.WithCancel(t.Context())
+	services := create(t, "provided-busy", 20)
+	var writers sync.WaitGroup
+	for _, s := range services {
+		writers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/writer":"%d"},"labels":{"writer":"%d"}}}`, n, n))
+				write := theRig.Client.Patch
+				if n%3 == 0 {
+					write = func(ctx context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
+						return theRig.Client.Status().Patch(ctx, o, p)
+					}
+				}
+				if err := write(context.Background(), s.DeepCopy(), patch); err != nil {
+					t.Errorf("write: %v", err)
+				}
+			}
+		})
+	}
+	theRig.Start(t, provider)
+	settled(t, "")
+	for _, s := range services {
+		rig.Eventually(t, s.Name+" is told its address", func() error { return toldReason(s, ensured) })
+	}
+	cancel()
+	writers.Wait()
+	last := create(t, "provided-rest", 1)[0]
+	settled(t, "")
+	onceEach(t, services, last)
+}
+
+// TestKubeVIPLostAnswers serves Services over a bad line, and lets them go again:
+// every one gets its address and is told of it, once; no address is lost or given
+// twice on the way, and none is kept.
+func TestKubeVIPLostAnswers(t *testing.T) {
+	useKubeVIP(t, "10.62.0.1-10.62.0.100")
 	line := &badLine{kind: "/services/"}
-	theRig.Start(t, func(o *controller.Options) {
-		o.Config = &config.Configuration{Classes: []config.Class{{Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}}}
+	l := keepLedger(t)
+	theRig.Start(t, provider, func(o *controller.Options) {
 		o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			line.next = next
 			return line
 		})
 	})
-	services := create(t, "provided", 60)
-	provided(t, services)
+	services := create(t, "provided-line", 100)
+	settled(t, "")
+	last := services[len(services)-1]
 	for _, s := range services {
-		rig.Eventually(t, s.Name+" is told its address", func() error {
-			list, err := theRig.Kube.CoreV1().Events(s.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=EnsuredLoadBalancer,involvedObject.uid=" + string(s.UID)})
-			if err == nil && len(list.Items) != 1 {
-				err = fmt.Errorf("%d events", len(list.Items))
-			}
-			return err
-		})
+		rig.Eventually(t, s.Name+" is told its address", func() error { return toldReason(s, ensured) })
+	}
+	onceEach(t, services[:len(services)-1], last)
+	for _, s := range services {
+		if err := theRig.Client.Delete(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(t, "provided-next", 100)
+	settled(t, "")
+	l.close()
+	if len(l.doubles) > 0 || len(l.lost) > 0 {
+		t.Errorf("addresses with two holders: %v; taken away: %v", l.doubles, l.lost)
 	}
 	if line.lost.Load() == 0 || line.silent.Load() == 0 {
 		t.Errorf("the line was too good: %d writes and %d answers lost", line.lost.Load(), line.silent.Load())
 	}
 }
 
-// Killed again and again while Services come: none has another's address, and but for
-// writes in flight none gets another than it had.
-func TestKilledProvider(t *testing.T) {
-	provide(t, "10.11.0.0/23")
-	t.Setenv(config.EnvKubeVIPConfigMap, "kubevip")
-	binary := rig.Binary(t)
-	had, moved := map[string]string{}, []string{}
-	w, err := theRig.Kube.CoreV1().Services(metav1.NamespaceDefault).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
+// TestKilledWithKubeVIP kills the controller while Services come and go that kube-vip
+// is to announce, and the ConfigMap changes: none stays that was deleted, and the
+// whole range can be had afterwards.
+func TestKilledWithKubeVIP(t *testing.T) {
+	const all = "10.63.0.1-10.63.0.200"
+	useKubeVIP(t, all)
+	l := keepLedger(t)
+	storm{name: "provided-storm", writers: 3, most: 20, kills: 25, meanwhile: func(ctx context.Context) {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ctx.Err() == nil; n++ {
+			<-tick.C
+			patch := fmt.Appendf(nil, `{"data":{"range-global":"10.63.0.%d-10.63.0.200","interface-global":"eth%d"}}`, 1+n%50, n%2)
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "kubevip"}}
+			if err := theRig.Client.Patch(context.Background(), cm, client.RawPatch(types.MergePatchType, patch)); err != nil {
+				t.Errorf("write: %v", err)
+			}
+		}
+	}}.rage(t, l)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "kubevip"}}
+	if err := theRig.Client.Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"data":{"range-global":"`+all+`"}}`))); err != nil {
 		t.Fatal(err)
 	}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		for e := range w.ResultChan() {
-			s, is := e.Object.(*corev1.Service)
-			if !is || s.Annotations[givenTo] == "" {
-				continue
-			}
-			if had[s.Name] != "" && had[s.Name] != s.Annotations[givenTo] {
-				moved = append(moved, s.Name)
-			}
-			had[s.Name] = s.Annotations[givenTo]
-		}
-	}()
-	var services []*corev1.Service
-	for round := range 20 {
-		p := theRig.Launch(t, binary, "--log-level=warn")
-		services = append(services, create(t, fmt.Sprintf("killed-%d", round), 10)...)
-		<-time.After(rand.N(400 * time.Millisecond)) // at any stage of its work
-		p.Kill()
+	held := settled(t, "")
+	l.survived(t)
+	create(t, "provided-whole", 200-len(held))
+	settled(t, "")
+	var list corev1.ServiceList
+	if err := theRig.Client.List(t.Context(), &list, client.MatchingLabels{"implementation": "kube-vip"}); err != nil {
+		t.Fatal(err)
 	}
-	theRig.Launch(t, binary)
-	provided(t, services)
-	w.Stop()
-	<-watched
-	if len(moved) > inFlight {
-		t.Errorf("got another address than they had: %v", moved)
+	if n := len(list.Items); n != 200 {
+		t.Errorf("%d of 200 are for kube-vip", n)
 	}
 }

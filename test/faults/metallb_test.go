@@ -7,9 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -269,14 +267,8 @@ func TestKilledWithMetalLB(t *testing.T) {
 	useMetalLB(t, charts.MetalLBCRDs())
 	pool := ipAddressPool("storm", "10.44.0.0/24")
 	createAll(t, pool, advertisement("all"))
-	binary := rig.Binary(t)
 	l := keepLedger(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var storm sync.WaitGroup
-	for w := range 3 {
-		storm.Go(func() { comeAndGo(ctx, t, fmt.Sprintf("metallb-storm-%d", w), 20) })
-	}
-	storm.Go(func() {
+	storm{name: "metallb-storm", writers: 3, most: 20, kills: 20, meanwhile: func(ctx context.Context) {
 		for n := 0; ctx.Err() == nil; n++ {
 			patch := fmt.Sprintf(`{"metadata":{"labels":{"writer":"%d"}},"status":{"assignedIPv4":%d,"availableIPv4":0,"assignedIPv6":0,"availableIPv6":0}}`, n, n)
 			for _, write := range []func() error{
@@ -292,23 +284,7 @@ func TestKilledWithMetalLB(t *testing.T) {
 				}
 			}
 		}
-	})
-	for range 20 {
-		p := theRig.Launch(t, binary, "--log-level=warn")
-		wanted, patience := rand.IntN(12), time.After(2*time.Second)
-		for done := 0; done < wanted; {
-			select {
-			case <-l.changes:
-				done++
-			case <-patience:
-				done = wanted
-			}
-		}
-		p.Kill()
-	}
-	cancel()
-	storm.Wait()
-	theRig.Launch(t, binary)
+	}}.rage(t, l)
 	held := settled(t, "storm")
 	l.close()
 	if len(l.doubles)+len(l.lost) > 0 {

@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,7 +83,7 @@ func Connect(api *sandbox.API) (*Rig, error) {
 }
 
 // Clean removes all pools, also MetalLB's, and all Services but the API server's
-// own.
+// own, whatever keeps them.
 func (r *Rig) Clean(t testing.TB) {
 	t.Helper()
 	ctx := context.Background()
@@ -101,6 +102,12 @@ func (r *Rig) Clean(t testing.TB) {
 			s := &list.Items[i]
 			if s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes" {
 				continue
+			}
+			if len(s.Finalizers) > 0 {
+				free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+				if err := r.Client.Patch(ctx, s, free); client.IgnoreNotFound(err) != nil {
+					return err
+				}
 			}
 			if err := r.Client.Delete(ctx, s); client.IgnoreNotFound(err) != nil {
 				return err

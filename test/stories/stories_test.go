@@ -94,21 +94,6 @@ func freeAddress(t *testing.T) string {
 // besides pools and Services.
 func (s *story) clean() {
 	ctx := context.Background()
-	rig.Eventually(s.t, "remove finalizers", func() error {
-		var list corev1.ServiceList
-		if err := s.rig.Client.List(ctx, &list); err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if o := &list.Items[i]; len(o.Finalizers) > 0 {
-				o.Finalizers = nil
-				if err := s.rig.Client.Update(ctx, o); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
 	s.rig.Clean(s.t)
 	kubevip := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubevip"}}
 	if err := s.rig.Client.Delete(ctx, kubevip); client.IgnoreNotFound(err) != nil {
