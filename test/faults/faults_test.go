@@ -104,6 +104,9 @@ func settled(t testing.TB, pool string) map[string]netip.Addr {
 				continue
 			}
 			has := addressesOf(s)
+			if s.DeletionTimestamp != nil {
+				return fmt.Errorf("service %s is not gone yet", s.Name)
+			}
 			if len(has) != 1 {
 				return fmt.Errorf("service %s has %v", s.Name, has)
 			}

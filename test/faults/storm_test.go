@@ -19,6 +19,7 @@ type storm struct {
 	name          string
 	writers, most int // how many create and delete, at most how many Services each
 	kills         int
+	args          []string // of the controllers
 	// meanwhile, if set, goes on until ctx ends.
 	meanwhile func(ctx context.Context)
 }
@@ -37,7 +38,7 @@ func (s storm) rage(t *testing.T, l *ledger) {
 		working.Go(func() { s.meanwhile(ctx) })
 	}
 	for range s.kills {
-		p := theRig.Launch(t, binary, "--log-level=warn")
+		p := theRig.Launch(t, binary, append(s.args, "--log-level=warn")...)
 		// Let it get some work done, so that it dies at all stages of it; a start
 		// without any work is a stage, too.
 		wanted, patience := rand.IntN(12), time.After(2*time.Second)
@@ -53,7 +54,7 @@ func (s storm) rage(t *testing.T, l *ledger) {
 	}
 	cancel()
 	working.Wait()
-	theRig.Launch(t, binary)
+	theRig.Launch(t, binary, s.args...)
 }
 
 // inFlight is how often a write that was under way when a controller was killed
