@@ -87,7 +87,8 @@ type Client struct {
 	speak  speaker
 	lease  *Lease
 	err    error
-	// refusals and misses, servers that refuse or do not answer, in a row.
+	// refusals and misses, servers that refuse or do not answer, in a row; a lease
+	// that was never renewed is no end to refusals.
 	refusals, misses int
 
 	mu       sync.Mutex
@@ -245,8 +246,12 @@ func (c *Client) extend(ctx context.Context, p phase, l *Lease, until time.Time)
 			c.refusals = 0
 			c.set(leaseFrom(a, time.Now()), nil)
 			return true
-		case err == nil: // taken back, or another address, which was not asked for
+		case err == nil && c.refusals == 0: // taken back, or another address, which was not asked for
+			c.refusals++
 			c.set(nil, ErrRefused)
+			return true
+		case err == nil: // as soon as it was given
+			c.refused(ctx, ErrRefused)
 			return true
 		}
 		if p == rebind {

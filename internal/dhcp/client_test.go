@@ -35,6 +35,7 @@ type fakeServer struct {
 	bend4  func(*dhcpv4.DHCPv4)
 	bend6  func(*dhcpv6.Message)
 	copies int
+	fickle bool // takes back what it gave, and has it renewed at once
 }
 
 func (s *fakeServer) Listen(_ lb.Family, transaction uint32) (<-chan Heard, func()) {
@@ -83,7 +84,7 @@ func (s *fakeServer) answer4(message []byte) (string, uint32, []byte) {
 		t = dhcpv4.MessageTypeOffer
 	case dhcpv4.MessageTypeRequest:
 		t = dhcpv4.MessageTypeAck
-		if s.refuse {
+		if s.refuse || s.fickle && m.ServerIdentifier() == nil {
 			t = dhcpv4.MessageTypeNak
 		}
 	default:
@@ -93,6 +94,9 @@ func (s *fakeServer) answer4(message []byte) (string, uint32, []byte) {
 		dhcpv4.WithOption(dhcpv4.OptServerIdentifier([]byte{192, 0, 2, 1})), dhcpv4.WithLeaseTime(uint32(s.life/time.Second)))
 	if err != nil {
 		panic(err)
+	}
+	if s.fickle {
+		r.UpdateOption(dhcpv4.Option{Code: dhcpv4.OptionRenewTimeValue, Value: dhcpv4.Duration(time.Second)})
 	}
 	if s.bend4 != nil {
 		s.bend4(r)
@@ -116,7 +120,10 @@ func (s *fakeServer) answer6(message []byte) (string, uint32, []byte) {
 	r.AddOption(dhcpv6.OptClientID(m.Options.ClientID()))
 	r.AddOption(dhcpv6.OptServerID(&dhcpv6.DUIDOpaque{Type: 9, Data: []byte{1, 2, 3}}))
 	ia := &dhcpv6.OptIANA{IaId: m.Options.OneIANA().IaId, T1: s.life / 2, T2: s.life * 7 / 8}
-	if s.refuse {
+	if s.fickle {
+		ia.T1 = time.Second
+	}
+	if s.refuse || s.fickle && (m.MessageType == dhcpv6.MessageTypeRenew || m.MessageType == dhcpv6.MessageTypeRebind) {
 		ia.Options.Add(&dhcpv6.OptStatusCode{StatusCode: iana.StatusNoBinding})
 	} else {
 		ia.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: s.addr.AsSlice(), ValidLifetime: s.life, PreferredLifetime: s.life})
@@ -272,7 +279,7 @@ func TestRefused(t *testing.T) {
 			t.Fatalf("%+v, %v", l, err)
 		}
 		server.set(func() { server.refuse, server.addr = false, server.addr.Next() })
-		wait(time.Minute)
+		wait(refusedMost)
 		s.must(t, server)
 	})
 }

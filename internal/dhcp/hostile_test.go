@@ -112,6 +112,21 @@ func TestLeisure(t *testing.T) {
 	}
 }
 
+// A server that takes back whatever it gives is asked less and less often.
+func TestFickle(t *testing.T) {
+	inVirtualTime(t, false, time.Hour, func(t *testing.T, server *fakeServer, s *state) {
+		s.must(t, server)
+		server.set(func() { server.fickle = true })
+		wait(time.Hour)
+		server.took()
+		s.changes()
+		wait(time.Hour)
+		if n, changes := len(server.took()), s.changes(); n > 100 || changes > 100 || changes == 0 {
+			t.Errorf("%d messages and %d changes in an hour", n, changes)
+		}
+	})
+}
+
 // An address that cannot be used is declined, and another is asked for; a server
 // that gives the same again and again is asked less and less often.
 func TestDecline(t *testing.T) {
