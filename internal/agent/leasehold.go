@@ -106,6 +106,11 @@ func (a *agent) decideToken(token netip.Addr, now time.Time) {
 	if why := outcome.String(); outcome.Owner == "" && a.nobody[token] != why {
 		a.nobody[token] = why
 		a.log.Warn("no node can have the lease", "services", a.memberNames(token), "why", why)
+		if a.speaks() {
+			for _, o := range a.directory.members[token] {
+				a.reporter.event(o, lb.KubeVIP, lb.LeaseNotAsked.With(familyOf(o, token), why))
+			}
+		}
 	} else if outcome.Owner != "" {
 		delete(a.nobody, token)
 	}

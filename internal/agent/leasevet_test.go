@@ -108,6 +108,25 @@ func TestParting(t *testing.T) {
 	same(t, "kept", len(a.parting), 0)
 }
 
+// Services for which no node can ask are told why, by one agent.
+func TestLeaseNotAsked(t *testing.T) {
+	a := newTestAgent(t)
+	a.parting = map[netip.Addr]parting{}
+	s := annotated(serviceOf("me", 5, "", 80), kubevip.AnnotationAddresses, "0.0.0.0", kubevip.AnnotationInterface, "nosuch0")
+	putKubeVIP(a.directory, s)
+	token := a.directory.services[client.ObjectKeyFromObject(s)].tokens[lb.IPv4]
+	for range 2 {
+		a.decideToken(token, time.Now())
+	}
+	if e := a.reporter.events; len(e) != 1 || e[0].Reason != string(lb.LeaseNotAsked) {
+		t.Errorf("told %v", e)
+	}
+	other := newTestAgent(t)
+	other.node, other.directory, other.parting = "b", a.directory, map[netip.Addr]parting{}
+	other.decideToken(token, time.Now())
+	same(t, "told by the other", len(other.reporter.events), 0)
+}
+
 // Renewals are told of when what is known falls behind, not each time.
 func TestUntold(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)

@@ -161,16 +161,20 @@ func (a *agent) tellNobody(addr netip.Addr, o elect.Outcome) {
 		return
 	case elect.NoNode, elect.NotAdvertised, elect.Unshareable:
 	}
-	for _, n := range a.voters {
-		if n.Alive && n.Name < a.node {
-			return
-		}
+	if !a.speaks() {
+		return
 	}
 	if why := o.String(); a.nobody[addr] != why {
 		a.nobody[addr] = why
 		a.log.Warn("no node can announce the address", "address", addr, "why", why)
 		a.tell(addr, lb.NotAnnounced.With(addr, why))
 	}
+}
+
+// speaks says whether this agent is the one of all that tells what every agent
+// knows: the first by name.
+func (a *agent) speaks() bool {
+	return !slices.ContainsFunc(a.voters, func(n elect.Node) bool { return n.Alive && n.Name < a.node })
 }
 
 // whyFrom says why addr is no longer with last.

@@ -35,6 +35,7 @@ const (
 	LeaseLost         Code = "LeaseLost"
 	LeaseRefused      Code = "LeaseRefused"
 	LeaseUnusable     Code = "LeaseUnusable"
+	LeaseNotAsked     Code = "LeaseNotAsked"
 	NoLeaseServer     Code = "NoLeaseServer"
 	Announced         Code = "Announced"
 	Moved             Code = "Moved"
@@ -160,6 +161,10 @@ var serviceReasons = map[Code]About{
 		Means: "What a DHCP server gives the Service cannot be used: somebody else has that address, no Service can be reached at it, or the answer makes no sense. It is given back.",
 		Do:    "Take the address out of the range of the DHCP server, or find out whose server that is. It is asked again.",
 		text:  "What a DHCP server gives as %s address on %s of node %s cannot be used: %s. See that the server gives no address that is somebody else's; it is asked again.", sample: []any{IPv4, "eth0", "worker-1", "192.0.2.11 is the address of a node"}},
+	LeaseNotAsked: {On: "Service", Warning: true, Event: true,
+		Means: "The Service's address is for a DHCP server to give, and no node can ask for it.",
+		Do:    "See what is in the way of the nodes: the annotation kube-vip.io/serviceInterface must name an interface that is up on some node, and IPv6 needs an address of the node's own there.",
+		text:  "No node can ask a DHCP server for an %s address. %s An interface that the annotation kube-vip.io/serviceInterface names must be up on some node.", sample: []any{IPv4, "No node can announce it: worker-1 has no interface for it that is up."}},
 	NoLeaseServer: {On: "Service", Warning: true, Event: true,
 		Means: "The Service's address is for a DHCP server to give, or to renew, and none answers.",
 		Do:    "Start a DHCP server on the network of that interface, or name another interface in the annotation kube-vip.io/serviceInterface. Servers are asked again.",

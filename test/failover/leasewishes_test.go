@@ -65,6 +65,7 @@ func TestLeaseWishes(t *testing.T) {
 		"local":     {four, ask("0.0.0.0"), func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }},
 		"together":  {four, sharing(80)},
 		"beside":    {four, sharing(81)},
+		"nowhere":   {four, ask("0.0.0.0"), annotate("kube-vip.io/serviceInterface", "nosuch0")},
 		"ignored":   {four, ask("0.0.0.0"), annotate("kube-vip.io/ignore", "true")},
 	} {
 		services[name] = newService(t, name, change...)
@@ -78,7 +79,7 @@ func TestLeaseWishes(t *testing.T) {
 
 	at := map[string][]netip.Addr{}
 	for name, s := range services {
-		if name == "ignored" {
+		if name == "ignored" || name == "nowhere" {
 			continue
 		}
 		at[name] = addressesOf(t, s)
@@ -103,6 +104,13 @@ func TestLeaseWishes(t *testing.T) {
 			if n := d.heard("DHCPDECLINE", netip.MustParseAddr(addr), 0); n != 1 {
 				t.Errorf("%s was declined %d times", addr, n)
 			}
+		}
+	})
+
+	t.Run("nobody asks", func(t *testing.T) {
+		awaitEvent(t, "nowhere", "fairlead-agent", "LeaseNotAsked", "kube-vip.io/serviceInterface")
+		if leases := leasesOf(t, services["nowhere"]); len(leases) > 0 {
+			t.Errorf("leased: %v", leases)
 		}
 	})
 
