@@ -275,7 +275,11 @@ func (d *directory) leaseCandidate(token netip.Addr) elect.Address {
 	out := elect.Address{Addr: token, Family: &f, HashKey: members[0].hashKey()}
 	d.fill(&out, members)
 	out.Advertisements = members[0].advertised()
-	out.AnyServing, out.NeedsLocal = true, out.NeedsLocal && len(out.ServingNodes) > 0
+	onNodes := out.ServingNodes.Len()
+	if out.ServingNodes.Has("") { // outside of the cluster
+		onNodes--
+	}
+	out.AnyServing, out.NeedsLocal = true, out.NeedsLocal && onNodes > 0
 	return out
 }
 

@@ -130,6 +130,18 @@ func TestLeaseCandidate(t *testing.T) {
 			t.Errorf("%s: %+v", f, id)
 		}
 	}
+	// Whatever serves, somebody leases; where it is if it is on a node.
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	putKubeVIP(d, s)
+	for nodes, want := range map[string]bool{"": false, "b": true} {
+		slice := sliceOf("web", "web-1", "b")
+		slice.Endpoints[0].NodeName = &nodes
+		d.setSlice(client.ObjectKeyFromObject(slice), slice)
+		if c := d.leaseCandidate(o.tokens[lb.IPv4]); c.NeedsLocal != want || !c.AnyServing {
+			t.Errorf("served on %q: %+v", nodes, c)
+		}
+		d.setSlice(client.ObjectKeyFromObject(slice), nil)
+	}
 	putKubeVIP(d, annotated(s, kubevip.AnnotationHostname, strings.Repeat("x", 300)))
 	if name := d.identity(o.tokens[lb.IPv4]).Hostname; name != "" {
 		t.Errorf("the name %q is told", name)
