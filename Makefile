@@ -13,7 +13,7 @@ GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -shuffle=on -timeo
 # violation in runtime.(*timer).maybeRunChan.
 SIMULATED := ^TestSimulated
 # Tests on real nodes run one after the other: they are about who answers in time.
-ON_NODES := /test/(cloudlab|failover|install|lab|metallb)$$
+ON_NODES := /test/(cloudlab|failover|install|kubevip|lab|metallb)$$
 
 .PHONY: help build kube image up down test bench check generate clean gcc
 

@@ -75,8 +75,9 @@ func shell(t *testing.T, line string) string {
 	return out
 }
 
-// guided runs a line of the guide as it is there.
-func guided(t *testing.T, line string) string {
+// guided runs a line of the guide as it is there, but for words that stand for
+// others.
+func guided(t *testing.T, line string, replacements ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, guide))
 	if err != nil {
@@ -85,7 +86,7 @@ func guided(t *testing.T, line string) string {
 	if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\\\n", "")), " "), line) {
 		t.Errorf("%s does not say %q", guide, line)
 	}
-	return shell(t, line)
+	return shell(t, strings.NewReplacer(replacements...).Replace(line))
 }
 
 // create makes an object that ends with the test.

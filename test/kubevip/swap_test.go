@@ -13,6 +13,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/sandbox"
 	"fairlead.io/test/client"
 	"fairlead.io/test/site"
 )
@@ -25,12 +26,15 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 	installTheirs(t)
 	shell(t, "kubectl apply -f "+provider)
 	shell(t, "kubectl rollout status --namespace kube-system deployment/kube-vip-cloud-provider --timeout=1m")
+	shell(t, "kubectl apply -f - <<END"+daemonSet+"END")
 	kubevip := announce(t, "node1", addresses(theirs)...)
 	answers(t, "kube-vip announces", theirs)
 
 	// In the provider's place, beside kube-vip.
 	before := versions(t)
 	connections := connect(theirs)
+	guided(t, "kubectl get deployment kube-vip-cloud-provider --namespace kube-system --output jsonpath='{.spec.template.spec.containers[0].env}'")
+	guided(t, "helm template fairlead charts/fairlead --namespace kube-system --set kubeVip.provider=true,kubeVip.names=true,controller.replicas=1")
 	guided(t, "kubectl apply -f deploy/kube-vip.yaml")
 	guided(t, "kubectl rollout status --namespace kube-system deployment/kube-vip-cloud-provider")
 	fresh := leadingAside("default", "fresh", 80)
@@ -43,6 +47,13 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 		return err
 	})
 	kept(t, "in the provider's place", before)
+	eventually(t, "events tell of it", func() error {
+		if told := guided(t, "kubectl get events --all-namespaces --field-selector source=fairlead"); !strings.Contains(told, "EnsuredLoadBalancer") || !strings.Contains(told, "service/fresh") {
+			return fmt.Errorf("they are\n%s", told)
+		}
+		return nil
+	})
+	guided(t, "kubectl describe configmap kubevip --namespace kube-system")
 	connected(t, "in the provider's place", connections, 0, 0)
 
 	// And back, with the new Service.
@@ -62,12 +73,15 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 	guided(t, "helm install fairlead charts/fairlead --namespace fairlead-system --create-namespace --wait")
 	t.Cleanup(func() { removeKinds(t) })
 	answers(t, "Fairlead is beside kube-vip", rest)
+	guided(t, "kubectl delete daemonset --namespace kube-system kube-vip-ds")
 	kubevip.stop()
 	announcedByAgents(t, rest)
+	guided(t, "kubectl get agents")
 	answers(t, "kube-vip is gone", rest)
 	connected(t, "in the place of both", connections, 1, 2*time.Second)
 	kept(t, "in the place of both", nil)
-	createAside(t, leadingAside("default", "new", 80))
+	fresh = leadingAside("default", "new", 80)
+	createAside(t, fresh)
 	answers(t, "a new Service", []left{{namespace: "default", name: "new", port: 80, annotation: "10.77.0.200"}})
 	gone(t, theirs[len(theirs)-1].object()) // though the provider, whose finalizer it has, is not there
 	rest = rest[:len(rest)-1]
@@ -76,6 +90,10 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 	}
 
 	// And back.
+	guided(t, "kubectl annotate service NAME kube-vip.io/loadbalancerIPs=ADDRESS", "NAME", "new", "ADDRESS", "10.77.0.200")
+	guided(t, "kubectl label service NAME implementation=kube-vip", "NAME", "new")
+	rest = append(rest, left{namespace: "default", name: "new", port: 80, annotation: "10.77.0.200"})
+	answers(t, "it asks for what it has", rest)
 	connections = connect(rest)
 	guided(t, "kubectl scale --namespace fairlead-system deployment/fairlead-controller --replicas=0")
 	guided(t, "kubectl scale --namespace kube-system deployment/kube-vip-cloud-provider --replicas=1")
@@ -113,6 +131,22 @@ func clean(t *testing.T) {
 		}
 	}
 }
+
+// daemonSet has the name of kube-vip's, and does nothing: see announcer.
+const daemonSet = `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kube-vip-ds, namespace: kube-system}
+spec:
+  selector: {matchLabels: {name: kube-vip-ds}}
+  template:
+    metadata: {labels: {name: kube-vip-ds}}
+    spec:
+      containers:
+      - name: kube-vip
+        image: ` + sandbox.WebImage + `
+        command: [/guest, pause]
+`
 
 func addresses(all []left) (out []netip.Addr) {
 	for _, l := range all {

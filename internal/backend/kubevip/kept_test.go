@@ -1,0 +1,76 @@
+package kubevip
+
+import (
+	"net/netip"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fairlead.io/internal/lb"
+)
+
+// left returns a Service as kube-vip's cloud provider leaves it: what somebody asked
+// for in spec.loadBalancerIP has no label.
+func left(annotation, field string, label bool) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{"kube-vip.io/loadbalancerIPs": annotation},
+		Finalizers: []string{"service.kubernetes.io/load-balancer-cleanup"}}}
+	if label {
+		s.Labels = map[string]string{"implementation": "kube-vip"}
+	}
+	s.Spec.LoadBalancerIP = field
+	return s
+}
+
+// A Service that has all that kube-vip needs is not written to when it is taken over.
+func TestTakenOver(t *testing.T) {
+	pool := lb.PoolKey{Dialect: lb.KubeVIP, Name: "range-global"}
+	four := lb.Verdict{Reason: lb.Reason{Code: lb.Ready}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Pools: []lb.PoolKey{pool}}
+	both := four
+	both.Addresses = append(both.Addresses[:1:1], netip.MustParseAddr("fd00::1"))
+	dhcp := lb.Verdict{Reason: lb.Reason{Code: lb.LeftToLease}}
+	dhcp.DHCP[lb.IPv4] = true
+	stale := left("10.0.0.1", "10.0.0.1", true)
+	stale.Annotations["fairlead.io/allocated-from"] = "kube-vip/cidr-global"
+	for name, test := range map[string]struct {
+		service  *corev1.Service
+		families []lb.Family
+		verdict  lb.Verdict
+		want     string
+	}{
+		"given":                  {left("10.0.0.1", "10.0.0.1", true), []lb.Family{lb.IPv4}, four, ""},
+		"asked for":              {left("10.0.0.1", "", true), []lb.Family{lb.IPv4}, four, ""},
+		"dual-stack":             {left("10.0.0.1,fd00::1", "10.0.0.1", true), []lb.Family{lb.IPv4, lb.IPv6}, both, ""},
+		"leased by kube-vip":     {left("0.0.0.0", "", true), []lb.Family{lb.IPv4}, dhcp, ""},
+		"asked for in the field": {left("10.0.0.1", "10.0.0.1", false), []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global"},"labels":{"implementation":"kube-vip"},"resourceVersion":"7"}}`},
+		"from elsewhere now":     {stale, []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global"},"resourceVersion":"7"}}`},
+	} {
+		if got := string(Patch(test.service, test.families, test.verdict, "eth0")); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// The finalizer alone is no proof of whose it is.
+func TestKept(t *testing.T) {
+	cloud := left("", "", false)
+	cloud.Annotations = nil
+	free := left("10.0.0.1", "10.0.0.1", true)
+	free.Finalizers = nil
+	for name, test := range map[string]struct {
+		service *corev1.Service
+		want    bool
+	}{
+		"given":                  {left("10.0.0.1", "10.0.0.1", true), true},
+		"asked for in the field": {left("10.0.0.1", "10.0.0.1", false), true},
+		"a cloud's":              {cloud, false},
+		"without a finalizer":    {free, false},
+	} {
+		if got := Kept(test.service); got != test.want {
+			t.Errorf("%s: kept is %t", name, got)
+		}
+		if test.want && LetGo(test.service) == nil {
+			t.Errorf("%s: it cannot go", name)
+		}
+	}
+}
