@@ -54,7 +54,8 @@ func (r Resource) get(c rest.Interface) *rest.Request {
 	if r.Namespace != "" {
 		at = path.Join(at, "namespaces", r.Namespace)
 	}
-	get := c.Get().AbsPath(at, r.Resource)
+	// Any version will do: the API server need not ask etcd for the last one.
+	get := c.Get().AbsPath(at, r.Resource).Param("resourceVersion", "0")
 	if r.Name != "" {
 		get = get.Param("fieldSelector", fields.OneTermEqualSelector("metadata.name", r.Name).String())
 	}
