@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,8 +21,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := newCommand().ExecuteContext(ctx)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		os.Exit(exit.ExitCode()) // of the command that exec has run
+	// Of the command that exec has run, which has told by itself what is wrong. A
+	// program that we needed ourselves is wrapped in an error that says what for.
+	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // see above
+		os.Exit(exit.ExitCode())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sandbox:", err)
