@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"sync"
 	"time"
@@ -71,9 +72,10 @@ func (e *events) add(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason
 	e.queue(waitingEvent{about: about, voice: voice, reason: r})
 }
 
-// addOnce queues an event in MetalLB's words unless the object has it already.
-func (e *events) addOnce(about corev1.ObjectReference, r lb.Reason) {
-	e.queue(waitingEvent{about: about, voice: lb.MetalLB, reason: r, once: true})
+// addOnce queues an event unless the object has it already. Of objects of MetalLB's
+// kinds there is one at most; else one for each sentence.
+func (e *events) addOnce(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason) {
+	e.queue(waitingEvent{about: about, voice: voice, reason: r, once: true})
 }
 
 func (e *events) queue(w waitingEvent) {
@@ -139,6 +141,11 @@ func (w waitingEvent) event() *corev1.Event {
 	name := fmt.Sprintf("%s.%x", w.about.Name, w.since.UnixNano())
 	if w.once {
 		name = fmt.Sprintf("%s.%s", w.about.Name, w.about.UID)
+		if w.voice != lb.MetalLB {
+			sum := fnv.New64a()
+			_, _ = sum.Write([]byte(w.reason.Text))
+			name += fmt.Sprintf(".%x", sum.Sum64())
+		}
 	}
 	reason, source := string(w.reason.Code), component
 	if w.voice == lb.MetalLB {

@@ -118,7 +118,7 @@ func (m *kubevipMap) read(ctx context.Context, cache client.Reader) ([]lb.Pool, 
 	wrong := map[lb.Reason]bool{}
 	for _, p := range parsed.Problems {
 		if wrong[p.Reason] = true; !m.told[p.Reason] && m.events != nil {
-			m.events.add(about, lb.KubeVIP, p.Reason)
+			m.events.addOnce(about, lb.KubeVIP, p.Reason)
 		}
 	}
 	m.told = wrong

@@ -50,7 +50,7 @@ func (t *told) tell(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason)
 // once tells r, which never changes, of an object that has no condition of ours.
 func (t *told) once(about corev1.ObjectReference, r lb.Reason) {
 	if !t.before[about.UID].known {
-		t.events.addOnce(about, r)
+		t.events.addOnce(about, lb.MetalLB, r)
 	}
 	t.last[about.UID] = said{r, true}
 }
