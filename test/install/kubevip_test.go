@@ -114,10 +114,11 @@ func TestProviderWithItsRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a deleted Service goes", func(ctx context.Context) error {
-		if err := w.c.Get(ctx, client.ObjectKeyFromObject(service), service); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("it is there: %v", err)
+		err := w.c.Get(ctx, client.ObjectKeyFromObject(service), service)
+		if err == nil {
+			return errors.New("it is there")
 		}
-		return nil
+		return client.IgnoreNotFound(err)
 	})
 	var lease coordinationv1.Lease
 	if err := w.c.Get(t.Context(), client.ObjectKey{Namespace: providerNamespace, Name: "kube-vip-cloud-controller"}, &lease); err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {

@@ -110,10 +110,11 @@ func gone(t *testing.T, o kube.Object) {
 		t.Fatal(err)
 	}
 	eventually(t, o.GetName()+" is gone", func() error {
-		if err := api.Get(t.Context(), kube.ObjectKeyFromObject(o), o); kube.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("it is there, with finalizers %v: %v", o.GetFinalizers(), err)
+		err := api.Get(t.Context(), kube.ObjectKeyFromObject(o), o)
+		if err == nil {
+			return fmt.Errorf("it is there, with finalizers %v", o.GetFinalizers())
 		}
-		return nil
+		return kube.IgnoreNotFound(err)
 	})
 }
 
