@@ -1,10 +1,12 @@
 package failover
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,23 +148,20 @@ func TestThousandAddresses(t *testing.T) {
 		return api.Status().Update(t.Context(), s)
 	})
 	began := time.Now()
-	var owner string
-	oneEach := func() (err error) {
+	// At how many nodes they are does not matter: one that gets no time for a second
+	// loses some of them to another, which keeps those.
+	var has map[string]int
+	oneEach := func() error {
 		owners, err := w.owners(all...)
-		if err != nil {
-			return err
+		has = map[string]int{}
+		for _, node := range owners {
+			has[node]++
 		}
-		owner = owners[all[0]]
-		for addr, other := range owners {
-			if other != owner {
-				return fmt.Errorf("%s is at %s, %s at %s", all[0], owner, addr, other)
-			}
-		}
-		return nil
+		return err
 	}
 	eventually(t, oneEach)
 	t.Logf("%d addresses are all answered for after %v", len(all), time.Since(began).Round(10*time.Millisecond))
-	former := owner
+	former := slices.MaxFunc(nodes, func(a, b string) int { return cmp.Compare(has[a], has[b]) })
 	if err := cluster.Kill(t.Context(), former); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +179,7 @@ func TestThousandAddresses(t *testing.T) {
 	}
 	agentsRun(t, nodes...)
 	eventually(t, oneEach)
-	if owner == former {
-		t.Errorf("%s has taken them back", former)
+	if n := has[former]; n > 0 {
+		t.Errorf("%s has taken %d back", former, n)
 	}
 }
