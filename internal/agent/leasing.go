@@ -174,7 +174,7 @@ func (o *offer) shares(f lb.Family) bool {
 
 // group returns the Services with which o may share a lease, if any.
 func (o *offer) group(f lb.Family) (group, bool) {
-	return group{f, o.request.ShareKey + "\n" + o.request.Backends}, o.shares(f)
+	return group{f, o.request.ShareKey + "\n" + o.request.ShareAmong + "\n" + o.request.Backends}, o.shares(f)
 }
 
 // regroup says who of a group shares the lease: the older ones first, each if

@@ -63,6 +63,7 @@ func (c Context) Request(s *corev1.Service) lb.Request {
 	}
 	if c.Elsewhere {
 		r.Backends = ""
+		kubevip.Narrow(&r, s)
 	}
 	return r
 }

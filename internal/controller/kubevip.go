@@ -145,44 +145,28 @@ func servicesUsing(ctx context.Context, cache client.Reader, cfg *config.Configu
 }
 
 // publishedOf returns the addresses that s is known to hold: those in its status
-// or, where that is for kube-vip to write, those that it was given. There, what
-// somebody asks for is no proof that he got it, unless kube-vip's cloud provider
-// has been there, or kube-vip publishes it, and we have not refused it.
+// or, where that is for kube-vip to write, those that are written on it, unless we
+// have refused what is asked for there.
 //
 // A class may have had another backend before, in whose place the addresses are.
 func publishedOf(s *corev1.Service, class *config.Class) []netip.Addr {
-	published, given := native.Published(s), s.Annotations[kubevip.AnnotationGiven]
+	published, held := native.Published(s), kubevip.Held(s)
 	wish, _ := kubevip.Wish(s)
 	said, known := reasonOn(s)
 	switch announced := readyCondition(s) != nil; {
 	case class.Backend != config.KubeVIP:
 		if len(published) == 0 && !announced && wish == "" && slices.Contains(class.Pools, lb.KubeVIP) {
-			return kubevip.Held(s) // given, and not published yet
+			return held // given, and not published yet
 		}
 		return published
 	case announced && len(published) > 0 && attested(s):
 		return published
-	case given != "":
-		return addressesIn(given)
-	case wish == "":
+	case wish == "" && len(held) == 0 && kubevip.Given(s) == "":
 		return published
-	case known && !said.Ready():
+	case wish != "" && !kubevip.Noted(s) && known && !said.Ready():
 		return nil
-	case s.Labels[kubevip.Label] == kubevip.LabelValue:
-		return kubevip.Held(s)
 	}
-	return slices.DeleteFunc(kubevip.Held(s), func(a netip.Addr) bool { return !slices.Contains(published, a) })
-}
-
-// addressesIn returns the addresses of a list that we wrote; what stands for those
-// of DHCP servers is passed over.
-func addressesIn(list string) (out []netip.Addr) {
-	for field := range strings.SplitSeq(list, ",") {
-		if a, err := lb.ParseAddr(field); err == nil && !a.IsUnspecified() {
-			out = append(out, a)
-		}
-	}
-	return out
+	return held
 }
 
 // attests says whether what s is known to hold was written by a Fairlead
@@ -191,8 +175,7 @@ func attests(s *corev1.Service, class *config.Class) bool {
 	if class.Backend != config.KubeVIP {
 		return attested(s)
 	}
-	given, ok := s.Annotations[kubevip.AnnotationGiven]
-	return ok && given == s.Annotations[kubevip.AnnotationAddresses]
+	return kubevip.Attested(s)
 }
 
 // readsMarks says whether Services may have what is written for kube-vip.

@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,11 +149,4 @@ func FuzzReasonOn(f *testing.F) {
 			t.Errorf("%v of annotation %q", r, annotation)
 		}
 	})
-}
-
-func TestAddressesIn(t *testing.T) {
-	got := addressesIn("10.0.0.1,0.0.0.0,fd00::1,::,x")
-	if want := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}; !slices.Equal(got, want) {
-		t.Errorf("%v", got)
-	}
 }

@@ -21,7 +21,7 @@ type Allocator struct {
 	quotas  bool // any pool has one
 	classic bool // any pool is
 	leasing bool // any pool has addresses that a DHCP server gives
-	loners  int  // Services that are Alone
+	loners  int  // Services that are choosy
 
 	// What pools reserve, by address and by Service.
 	reserved    map[netip.Addr]reservation
@@ -204,10 +204,10 @@ func (a *Allocator) forget(name types.NamespacedName) {
 
 // count notes that the request of s, which may be nil, becomes r, which may be.
 func (a *Allocator) count(s *service, r *lb.Request) {
-	if s != nil && s.req.Alone {
+	if s != nil && choosy(&s.req) {
 		a.loners--
 	}
-	if r != nil && r.Alone {
+	if r != nil && choosy(r) {
 		a.loners++
 	}
 }

@@ -88,6 +88,11 @@ func (a *Allocator) outOfPool(s *service, x netip.Addr) string {
 	if foreign != "" {
 		return foreign
 	}
+	for _, p := range a.pools {
+		if p.Invalid != nil && slices.Contains(r.Dialects, p.Key.Dialect) && p.Admits(r) {
+			return "is in no pool that can be read: " + p.state()
+		}
+	}
 	return "is in no pool any more"
 }
 

@@ -52,6 +52,25 @@ func TestStatusThatIsBehind(t *testing.T) {
 	}
 }
 
+// A Service that asked for a lease, and no longer does, keeps what its status still
+// has.
+func TestLeaseThatIsNotWantedAnyMore(t *testing.T) {
+	a := New()
+	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30")})
+	r := requestOf("a", 1)
+	v, _ := a.Settle(r, nil)
+	old := v.Addresses
+
+	leasing := r
+	leasing.DHCP[lb.IPv4] = true
+	if v, _ = a.Settle(leasing, old); len(v.Addresses) > 0 || v.Reason.Code != lb.WaitingForLease {
+		t.Errorf("has %v: %s", v.Addresses, v.Reason)
+	}
+	if v, _ = a.Settle(r, old); !slices.Equal(v.Addresses, old) || v.Reason.Code != lb.Ready {
+		t.Errorf("has %v: %s", v.Addresses, v.Reason)
+	}
+}
+
 // The families of a Service that changes: a Service of the same age that had to
 // leave an address cannot take it back from its neighbours through its status.
 func TestNeighboursAreNotEvictedByAChange(t *testing.T) {

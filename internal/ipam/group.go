@@ -8,16 +8,21 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// group is what all Services on one address have in common.
-type group struct{ key, backends string }
+// group is what Services have in common that come to live on one address: key and
+// backends as long as they do, among at first.
+type group struct{ key, backends, among string }
 
 // groupOf is the group of r on addresses of family f; one without a key is none.
 func groupOf(r *lb.Request, f lb.Family) group {
 	if r.ShareOnly != nil && *r.ShareOnly != f {
 		return group{}
 	}
-	return group{r.ShareKey, r.Backends}
+	return group{r.ShareKey, r.Backends, r.ShareAmong}
 }
+
+// choosy says whether the Service of r takes not all new neighbours with whom it
+// could live on an address.
+func choosy(r *lb.Request) bool { return r.Alone || r.ShareAmong != "" }
 
 // joinable says whether the Service of r takes new neighbours on addresses of
 // family f.

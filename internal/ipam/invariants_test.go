@@ -36,7 +36,7 @@ func checkHoldings(t failer, a *Allocator) {
 	holdings := 0
 	loners := 0
 	for name, s := range a.services {
-		if s.req.Alone {
+		if choosy(&s.req) {
 			loners++
 		}
 		if s.gone || s.req.Service != name {
@@ -82,14 +82,15 @@ func checkHoldings(t failer, a *Allocator) {
 		t.Errorf("holdings differ by %d", holdings)
 	}
 	if loners != a.loners {
-		t.Errorf("%d are alone, want %d", a.loners, loners)
+		t.Errorf("%d are choosy, want %d", a.loners, loners)
 	}
 	offered, inUse := 0, 0
 	for g, o := range a.shared {
 		for _, f := range lb.Families {
 			for _, k := range o.all[f] {
 				offered++
-				if head := a.held[k.addr(f)]; head == nil || groupOf(&head.req, f) != g {
+				inGroup := func(u *service) bool { return joinable(&u.req, f) && groupOf(&u.req, f) == g }
+				if !slices.ContainsFunc(slices.Collect(users(a.held[k.addr(f)], f)), inGroup) {
 					t.Errorf("%s is offered to %v", k.addr(f), g)
 				}
 			}
@@ -99,13 +100,13 @@ func checkHoldings(t failer, a *Allocator) {
 		}
 	}
 	for x, head := range a.held {
-		counted := false
+		counted := map[group]bool{}
 		for u := range users(head, lb.FamilyOf(x)) {
 			if joinable(&u.req, lb.FamilyOf(x)) {
-				if !counted {
+				if g := groupOf(&u.req, lb.FamilyOf(x)); !counted[g] {
 					offered--
+					counted[g] = true
 				}
-				counted = true
 				ports := slices.Clone(u.req.Ports)
 				slices.SortFunc(ports, func(p, q lb.Port) int { return strings.Compare(fmt.Sprint(p), fmt.Sprint(q)) })
 				inUse -= len(slices.Compact(ports))
@@ -166,7 +167,7 @@ func checkFree(t failer, a *Allocator) {
 					total[f]++
 					_, reserved := a.reserved[x]
 					_, isNode := a.nodes[x]
-					if want := a.held[x] == nil && !reserved && !isNode; p.free[f].contains(n) != want {
+					if want := a.held[x] == nil && !reserved && !isNode && !slices.Contains(p.Withheld, x); p.free[f].contains(n) != want {
 						t.Errorf("pool %s: %s free: want %v", p.name, x, want)
 					} else if want {
 						free[f]++

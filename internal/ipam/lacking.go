@@ -236,7 +236,11 @@ func (p *pool) usage(f lb.Family) string {
 		return fmt.Sprintf("%d used", p.used[f])
 	}
 	s := fmt.Sprintf("%d of %d used", p.used[f], p.total[f])
-	if int64(p.used[f]) < p.total[f] {
+	switch {
+	case int64(p.used[f]) == p.total[f]:
+	case len(p.withheld[f]) > 0:
+		s += ", the rest reserved, of nodes, or the first or last of a CIDR"
+	default:
 		s += ", the rest reserved or of nodes"
 	}
 	return s

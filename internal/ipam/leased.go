@@ -30,6 +30,20 @@ func (a *Allocator) leases(s *service, f lb.Family) bool {
 	return a.leasingPool(s, f) != nil
 }
 
+// mayLease says whether s has come to lack an address that is for a DHCP server to
+// give.
+func (a *Allocator) mayLease(s *service) bool {
+	if !a.leasing {
+		return false
+	}
+	for _, f := range wanted(&s.req) {
+		if !s.has[f].IsValid() && !s.leased[f] && a.leases(s, f) {
+			return true
+		}
+	}
+	return false
+}
+
 // leasingPool returns the pool that stands for a DHCP server for s, or nil if
 // there is none or others have addresses of family f.
 func (a *Allocator) leasingPool(s *service, f lb.Family) (found *pool) {
@@ -47,9 +61,13 @@ func (a *Allocator) leasingPool(s *service, f lb.Family) (found *pool) {
 	return found
 }
 
-// takeLeased gives s what DHCP servers gave it, and says what it waits for.
-func (a *Allocator) takeLeased(s *service) (l lack) {
+// takeLeased gives s what DHCP servers gave it, and says what it waits for. If it
+// moves, it leaves an address of another origin for that.
+func (a *Allocator) takeLeased(s *service, moves bool) (l lack) {
 	for _, f := range lb.Families {
+		if s.has[f].IsValid() && !s.leased[f] && !moves {
+			continue
+		}
 		if s.leased[f] = a.leases(s, f); !s.leased[f] {
 			continue
 		}

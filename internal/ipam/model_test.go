@@ -190,6 +190,7 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 				rival.lost = append(rival.lost, p)
 				rival = m.rival(o, p)
 			}
+			o.leased[f] = o.leased[f] && m.leases(o, f)
 			o.has[f] = p
 			break
 		}
@@ -249,7 +250,7 @@ func (m *model) decide(o *owner) {
 	}
 	want := wanted(r)
 	was := maps.Clone(o.has)
-	m.lease(o)
+	m.lease(o, len(r.Addresses) == 0)
 	then := maps.Clone(o.has)
 
 	named := map[lb.Family]bool{}
@@ -271,6 +272,9 @@ func (m *model) decide(o *owner) {
 			}
 			o.has[f] = x
 		}
+	}
+	if len(r.Addresses) > 0 {
+		m.lease(o, true)
 	}
 	apart := !maps.Equal(was, o.has) && !m.together(o, o.has[lb.IPv4], o.has[lb.IPv6])
 	if apart && len(named) == 2 {
@@ -476,7 +480,7 @@ func (m *model) firstFree(p lb.Pool, f lb.Family) netip.Addr {
 		slices.Reverse(all)
 	}
 	for _, x := range all {
-		if _, who := m.reservation(x); lb.FamilyOf(x) == f && len(m.holders(x)) == 0 && m.nodes[x] == "" && who.Name == "" {
+		if _, who := m.reservation(x); lb.FamilyOf(x) == f && len(m.holders(x)) == 0 && m.nodes[x] == "" && who.Name == "" && !slices.Contains(p.Withheld, x) {
 			return x
 		}
 	}

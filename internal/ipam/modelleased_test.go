@@ -35,9 +35,13 @@ func (m *model) standsFor(o *owner, f lb.Family) (yes bool) {
 	return yes
 }
 
-// lease gives o what DHCP servers gave it.
-func (m *model) lease(o *owner) {
+// lease gives o what DHCP servers gave it; only if it moves does it leave another
+// address for that.
+func (m *model) lease(o *owner, moves bool) {
 	for _, f := range lb.Families {
+		if _, has := o.has[f]; has && !o.leased[f] && !moves {
+			continue
+		}
 		if o.leased[f] = m.leases(o, f); !o.leased[f] {
 			continue
 		}
@@ -68,7 +72,9 @@ func (m *model) anywhere(o *owner, x netip.Addr) bool {
 	return o.req.Anywhere && o.req.Pool == "" && slices.Contains(o.req.Addresses, x)
 }
 
-// kept says whether o cannot come to share x because it is alone, or another is.
+// kept says whether o cannot come to share x because it, or another, is choosy.
 func (m *model) kept(o *owner, x netip.Addr) bool {
-	return slices.ContainsFunc(m.holders(x), func(h *owner) bool { return h != o && (o.req.Alone || h.req.Alone) })
+	return slices.ContainsFunc(m.holders(x), func(h *owner) bool {
+		return h != o && (o.req.Alone || h.req.Alone || o.req.ShareAmong != h.req.ShareAmong)
+	})
 }

@@ -22,6 +22,8 @@ type pool struct {
 	total [len(lb.Families)]int64 // saturated
 	used  [len(lb.Families)]int   // addresses of it that somebody has
 	out   [len(lb.Families)]int   // addresses of it that are not free
+	// withheld are numbers of addresses that are never free, whoever leaves them.
+	withheld [len(lb.Families)]map[key]bool
 	// perNamespace counts the addresses that a namespace has; nil without quota.
 	perNamespace map[string]int
 
@@ -49,6 +51,16 @@ func newPool(p *lb.Pool) *pool {
 			q.total[f] = math.MaxInt64
 		} else {
 			q.total[f] += n
+		}
+	}
+	for _, x := range p.Withheld {
+		f := lb.FamilyOf(x)
+		if n, ok := q.numberOf(x); ok && p.Contains(x) {
+			if q.withheld[f] == nil {
+				q.withheld[f] = map[key]bool{}
+			}
+			q.withheld[f][n] = true
+			q.withdraw(f, n)
 		}
 	}
 	return q
@@ -118,7 +130,7 @@ func (p *pool) withdraw(f lb.Family, n key) {
 
 // putBack is the inverse of withdraw.
 func (p *pool) putBack(f lb.Family, n key) {
-	if p.free[f].add(n) {
+	if !p.withheld[f][n] && p.free[f].add(n) {
 		p.out[f]--
 	}
 }

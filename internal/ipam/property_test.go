@@ -101,6 +101,9 @@ func drawPools(t *rapid.T) (pools []lb.Pool) {
 			classics.AddSet(set)
 		}
 		p.Spans = set.Ranges()
+		if !p.Classic && rarely(t, 4, "withholds") {
+			p.Withheld = rapid.SliceOfN(rapid.SampledFrom(universe), 1, 3).Draw(t, "withheld")
+		}
 		if !p.Classic && rarely(t, 3, "reserves") {
 			p.Reserved = map[netip.Addr]types.NamespacedName{rapid.SampledFrom(universe).Draw(t, "reserved"): rapid.SampledFrom(names).Draw(t, "for")}
 		}
@@ -141,6 +144,9 @@ func drawRequest(t *rapid.T, n types.NamespacedName) lb.Request {
 		r.ShareKey = rapid.SampledFrom([]string{"k", "j"}).Draw(t, "key")
 		r.Backends = rapid.SampledFrom([]string{"", "", "app=x"}).Draw(t, "backends")
 		r.Alone = rarely(t, 4, "alone")
+		if rarely(t, 3, "shares among some") {
+			r.ShareAmong = rapid.SampledFrom([]string{"m", "n"}).Draw(t, "among")
+		}
 		if rarely(t, 4, "shares one family") {
 			r.ShareOnly = &lb.Families[lb.IPv4]
 		}
@@ -303,7 +309,7 @@ func (w *world) restart(t *rapid.T) {
 		func() { w.hear(w.a.SetNodes(w.nodes)) },
 	}
 	// What needs no pool would be taken before they are there.
-	needless := func(r lb.Request) bool { return r.Anywhere || len(r.Leased) > 0 || r.Alone }
+	needless := func(r lb.Request) bool { return r.Anywhere || len(r.Leased) > 0 || choosy(&r) }
 	late := rapid.Bool().Draw(t, "pools last") && !slices.ContainsFunc(all, needless)
 	if !late {
 		for _, step := range steps {

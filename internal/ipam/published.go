@@ -221,6 +221,8 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 			a.evicted = append(a.evicted, rival)
 		}
 	}
+	// What was for a DHCP server to give may be no longer.
+	s.leased[f] = s.leased[f] && a.leases(s, f)
 	a.take(s, p)
 	a.note(s, p)
 	return true

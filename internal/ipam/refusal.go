@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"fairlead.io/internal/lb"
 )
@@ -141,5 +142,10 @@ func (p *pool) notFor(r *lb.Request) string {
 }
 
 func (p *pool) overQuota(r *lb.Request) lb.Reason {
-	return lb.QuotaExceeded.With(r.Service.Namespace, p.Key.String(), p.perNamespace[r.Service.Namespace], p.Quota)
+	limit := "the pool's quotaPerNamespace"
+	if p.Key.Dialect == lb.KubeVIP {
+		_, whose, _ := strings.Cut(p.Key.Name, "-")
+		limit = "key quota-" + whose + " in the ConfigMap of kube-vip's cloud provider"
+	}
+	return lb.QuotaExceeded.With(r.Service.Namespace, p.Key.String(), p.perNamespace[r.Service.Namespace], p.Quota, limit)
 }

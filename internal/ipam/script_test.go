@@ -277,6 +277,10 @@ func (s *script) pool(name string, words []string) lb.Pool {
 		case "invalid":
 			r := lb.PoolInvalid.With(value)
 			p.Invalid = &r
+		case "withheld":
+			for _, x := range strings.Split(value, ",") {
+				p.Withheld = append(p.Withheld, addr(x))
+			}
 		case "reserve":
 			x, service, _ := strings.Cut(value, "@")
 			if p.Reserved == nil {
@@ -360,6 +364,8 @@ func (s *script) request(name string, words []string) lb.Request {
 			r.ShareOnly = &f
 		case "alone":
 			r.Alone = true
+		case "among":
+			r.ShareAmong = value
 		case "reallocate":
 			r.Reallocate = true
 		case "invalid":

@@ -38,8 +38,9 @@ func (a *Allocator) evaluate(s *service) {
 		lack.reason = s.req.Invalid
 	} else {
 		granted := s.granted
-		if lack = a.pursue(s); s.granted != granted {
-			// From which pools it has what it has may be another matter now.
+		if lack = a.pursue(s); s.granted != granted || a.mayLease(s) {
+			// From which pools it has what it has may be another matter now, or it
+			// has left an address in whose place a DHCP server gives one.
 			a.unwait(s)
 			lack = a.pursue(s)
 		}
@@ -68,16 +69,22 @@ type lack struct {
 }
 
 // pursue gets s what it asks for and has not: what DHCP servers gave it; then the
-// addresses that it names, all of them or none; then one of each family that is still missing.
+// addresses that it names, all of them or none, without which it leaves none for a
+// DHCP server's either; then one of each family that is still missing.
 func (a *Allocator) pursue(s *service) lack {
 	r, was := &s.req, s.has
 	var waits lack
-	if none := [len(lb.Families)]bool{}; a.leasing || r.DHCP != none || s.leased != none {
-		waits = a.takeLeased(s)
+	none := [len(lb.Families)]bool{}
+	leasing := a.leasing || r.DHCP != none || s.leased != none
+	if leasing {
+		waits = a.takeLeased(s, len(r.Addresses) == 0)
 	}
 	if len(r.Addresses) > 0 {
 		if reason := a.takeNamed(s); reason != nil {
 			return lack{reason: reason}
+		}
+		if leasing {
+			waits = a.takeLeased(s, true)
 		}
 	}
 	moved := s.has != was

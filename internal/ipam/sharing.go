@@ -29,14 +29,14 @@ func (a *Allocator) unoffer(s *service, address netip.Addr, head *service) {
 	if !joinable(&s.req, f) {
 		return
 	}
+	g := groupOf(&s.req, f)
 	last := head == nil
-	if a.loners > 0 { // who do not count
+	if a.loners > 0 { // there may be others than those of the group
 		last = true
 		for u := range users(head, f) {
-			last = last && u.req.Alone
+			last = last && !(joinable(&u.req, f) && groupOf(&u.req, f) == g)
 		}
 	}
-	g := groupOf(&s.req, f)
 	o := a.shared[g]
 	o.leave(address, s.req.Ports, last)
 	if o.empty() {
@@ -156,7 +156,7 @@ func (a *Allocator) loner(s *service, address netip.Addr) *service {
 		return nil
 	}
 	for u := range users(a.held[address], lb.FamilyOf(address)) {
-		if u != s && (s.req.Alone || u.req.Alone) {
+		if u != s && (s.req.Alone || u.req.Alone || s.req.ShareAmong != u.req.ShareAmong) {
 			return u
 		}
 	}

@@ -45,6 +45,9 @@ type Pool struct {
 	Spans []netipx.IPRange
 	// Excluded is kept only to be able to say why an address is not given.
 	Excluded []netipx.IPRange
+	// Withheld are addresses among Spans that are not handed out by themselves; who
+	// has one, or asks for it, has it from the pool.
+	Withheld []netip.Addr
 
 	Descending   bool // hand out the highest free address first
 	ManualOnly   bool // only for Services that ask for the pool or an address in it

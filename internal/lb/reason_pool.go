@@ -69,7 +69,7 @@ var configMapReasons = map[Code]About{
 	KeyShadowed: {On: "ConfigMap", Warning: true, Event: true,
 		Means: "A key in the ConfigMap has no effect, because another one comes before it.",
 		Do:    "Remove one of the two keys, or set pool-precedence: namespace-first, with which the keys of a namespace come before those for all.",
-		text:  "Key %s has no effect, because key %s comes before it. Remove one of them, or set pool-precedence to namespace-first, with which the keys of a namespace come first.", sample: []any{"range-shop", "cidr-global"}},
+		text:  "Key %s has no effect, because key %s comes before it. Remove one of them%s.", sample: []any{"range-shop", "cidr-global", ", or set pool-precedence to namespace-first, with which the keys of a namespace come first"}},
 	KeyUnknown: {On: "ConfigMap", Warning: true, Event: true,
 		Means: "A key in the ConfigMap has no effect.",
 		Do:    "Correct or remove it.",

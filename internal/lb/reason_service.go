@@ -100,7 +100,7 @@ var serviceReasons = map[Code]About{
 	QuotaExceeded: {On: "Service", Warning: true, MetalLB: "AllocationFailed",
 		Means: "The namespace holds as many addresses of the pool as it may.",
 		Do:    "Raise the pool's quota or delete a Service of the namespace; this one is served at once then.",
-		text:  "Namespace %q has used up its quota of pool %q: addresses held %d, allowed %d. Raise the pool's quotaPerNamespace, or delete a Service of the namespace.", sample: []any{"shop", "edge", 5, 5}},
+		text:  "Namespace %q has used up its quota of pool %q: addresses held %d, allowed %d. Raise %s, or delete a Service of the namespace.", sample: []any{"shop", "edge", 5, 5, "the pool's quotaPerNamespace"}},
 	FamilyUnavailable: {On: "Service", Warning: true, MetalLB: "AllocationFailed",
 		Means: "No pool that admits the Service has addresses of a family it needs.",
 		Do:    "Add addresses of that family to a pool, or change the Service's ipFamilies or ipFamilyPolicy.",

@@ -46,6 +46,10 @@ type Request struct {
 	ShareKey string
 	// ShareOnly, if set, limits sharing to addresses of that family.
 	ShareOnly *Family
+	// ShareAmong, if set, limits whom the Service comes to share an address with to
+	// those that say the same. Whom it shares one with already, by ShareKey, it goes
+	// on with.
+	ShareAmong string
 	// Alone lets nobody new onto the Service's addresses, and the Service onto
 	// nobody's. Whom it shares one with already, by ShareKey, it goes on with.
 	Alone bool

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"go4.org/netipx"
@@ -81,10 +82,10 @@ var unusable = []struct {
 }
 
 // Unusable says which kind of addresses in r no Service can have ("loopback",
-// "multicast", …), or "" if all are fine.
-func Unusable(r netipx.IPRange) string {
+// "multicast", …), or "" if all are fine, but for kinds that do not count.
+func Unusable(r netipx.IPRange, but ...string) string {
 	for _, u := range unusable {
-		if r.Overlaps(netipx.RangeOfPrefix(u.prefix)) {
+		if !slices.Contains(but, u.what) && r.Overlaps(netipx.RangeOfPrefix(u.prefix)) {
 			return u.what
 		}
 	}

@@ -4,7 +4,6 @@
 package kubevip
 
 import (
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"strings"
@@ -43,62 +42,61 @@ var unspecified = [len(lb.Families)]netip.Addr{netip.IPv4Unspecified(), netip.IP
 // Patch returns the strategic merge patch that makes s say v, which Serves, the
 // answer to a request with families; iface is where it is to be announced, if
 // that is said. It is nil if s says so already. What somebody asks for in his own
-// words stays as it is written.
+// words stays as it is written; see package compat/kubevip for what is noted.
 func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) []byte {
-	notes, spec, metadata := map[string]any{}, map[string]any{}, map[string]any{}
+	p := newPatch(s)
 	text := Text(families, v)
-	wish, _ := kubevip.Wish(s)
-	annotated, given := s.Annotations[kubevip.AnnotationAddresses], s.Annotations[kubevip.AnnotationGiven]
-	asked := wish != "" && sameSet(wish, text)
-	switch {
-	case asked && (strings.TrimSpace(annotated) == "" || annotated == given): // in spec.loadBalancerIP
-		set(notes, s.Annotations, kubevip.AnnotationAddresses, text)
-	case asked:
+	if annotated := strings.TrimSpace(s.Annotations[kubevip.AnnotationAddresses]); sameSet(annotated, text) {
+		text = annotated // however it is written
+	}
+	wish, inSpec := kubevip.Wish(s)
+	switch granted := wish != "" && covers(text, wish); {
+	case granted && inSpec:
+		p.note(kubevip.AnnotationAddresses, text)
+		p.note(kubevip.AnnotationGiven, text)
+		p.note(kubevip.AnnotationAsked, wish)
+	case granted:
+		if p.ownsIP() {
+			p.setIP("")
+		}
+		p.note(kubevip.AnnotationGiven, "")
+		p.note(kubevip.AnnotationAsked, wish)
 	default:
-		set(notes, s.Annotations, kubevip.AnnotationAddresses, text)
-		set(notes, s.Annotations, kubevip.AnnotationGiven, text)
-		first, _, _ := strings.Cut(text, ",")
-		if s.Spec.LoadBalancerIP != first {
-			spec["loadBalancerIP"] = first
+		if _, has := s.Annotations[kubevip.AnnotationInterface]; !has && kubevip.Given(s) == "" {
+			p.note(kubevip.AnnotationInterface, iface)
 		}
-		if _, has := s.Annotations[kubevip.AnnotationInterface]; !has && iface != "" && given == "" {
-			notes[kubevip.AnnotationInterface] = iface
-		}
+		p.note(kubevip.AnnotationAddresses, text)
+		p.note(kubevip.AnnotationGiven, text)
+		p.note(kubevip.AnnotationAsked, "")
+		p.setIP(kubevip.First(text))
 	}
-	if asked && given != "" {
-		notes[kubevip.AnnotationGiven] = nil
-	}
-	set(notes, s.Annotations, native.AnnotationReason, note(v.Reason))
+	p.note(native.AnnotationReason, note(v.Reason))
 	if s.Labels[kubevip.Label] != kubevip.LabelValue {
-		metadata["labels"] = map[string]any{kubevip.Label: kubevip.LabelValue}
+		p.labels[kubevip.Label] = kubevip.LabelValue
 	}
 	if !slices.Contains(s.Finalizers, kubevip.Finalizer) {
-		metadata["finalizers"] = []string{kubevip.Finalizer}
+		p.metadata["finalizers"] = []string{kubevip.Finalizer}
 	}
-	// Where it is from is no reason to write to all Services that are taken over.
-	if _, told := s.Annotations[native.AnnotationAllocatedFrom]; told || len(notes)+len(metadata)+len(spec) > 0 {
+	if p.onlyNotes() {
+		return nil // of a Service that is taken over as it is
+	}
+	if v.Reason.Code != lb.OutOfPool { // what is out of pool goes on naming the pool that it is from
 		pools := make([]string, 0, len(v.Pools))
-		for _, p := range v.Pools {
-			pools = append(pools, p.String())
+		for _, pool := range v.Pools {
+			pools = append(pools, pool.String())
 		}
-		set(notes, s.Annotations, native.AnnotationAllocatedFrom, strings.Join(pools, ","))
+		p.note(native.AnnotationAllocatedFrom, strings.Join(pools, ","))
 	}
-	if len(notes) > 0 {
-		metadata["annotations"] = notes
-	}
-	return marshal(s, metadata, spec)
+	return p.marshal()
 }
 
 // Wait returns the patch that makes s say why it has not got what it asks for; nil
 // if it says so already. It is in an annotation, so that it goes in the one write
 // that gives the Service its address.
 func Wait(s *corev1.Service, r lb.Reason) []byte {
-	notes := map[string]any{}
-	set(notes, s.Annotations, native.AnnotationReason, note(r))
-	if len(notes) == 0 {
-		return nil
-	}
-	return marshal(s, map[string]any{"annotations": notes}, nil)
+	p := newPatch(s)
+	p.note(native.AnnotationReason, note(r))
+	return p.marshal()
 }
 
 // note is what is written of r: nothing if all is well.
@@ -112,9 +110,12 @@ func note(r lb.Reason) string {
 // Marked says whether s has something that is taken off when it is no longer
 // served.
 func Marked(s *corev1.Service) bool {
-	_, given := s.Annotations[kubevip.AnnotationGiven]
-	_, waits := s.Annotations[native.AnnotationReason]
-	return given || waits || Kept(s)
+	for _, key := range []string{kubevip.AnnotationGiven, kubevip.AnnotationAsked, native.AnnotationReason} {
+		if _, ok := s.Annotations[key]; ok {
+			return true
+		}
+	}
+	return Kept(s)
 }
 
 // Kept says whether s cannot go before its address has been given back to kube-vip's
@@ -125,82 +126,54 @@ func Kept(s *corev1.Service) bool {
 	return slices.Contains(s.Finalizers, kubevip.Finalizer) && (annotated || s.Labels[kubevip.Label] == kubevip.LabelValue)
 }
 
-// Release returns the patch that takes off everything of ours, so that the
-// Service can go, and so can its address; nil if there is nothing. What somebody
-// asked for stays. Without spec, which the status subresource does not write, what
-// the Service was given stays known as that: it is no wish. iface is what Patch
-// would write: where the Service has another, it is somebody's choice.
+// Release returns the patch that takes off everything of ours, and of kube-vip's
+// cloud provider, so that the Service can go, and so can its address; nil if there
+// is nothing. What somebody asked for stays. Without spec, which the status
+// subresource does not write, what the Service was given stays known as that: it is
+// no wish. iface is what Patch would write: where the Service has another, it is
+// somebody's choice.
 func Release(s *corev1.Service, iface string, withSpec bool) []byte {
-	notes, spec, metadata := map[string]any{}, map[string]any{}, map[string]any{}
-	wish, _ := kubevip.Wish(s)
-	gone := []string{native.AnnotationAllocatedFrom, native.AnnotationReason, kubevip.AnnotationHost}
-	if withSpec || s.Spec.LoadBalancerIP == "" || wish != "" {
-		gone = append(gone, kubevip.AnnotationGiven)
-		if wish == "" {
-			gone = append(gone, kubevip.AnnotationAddresses)
+	p := newPatch(s)
+	given := kubevip.Given(s)
+	if given != "" && s.Annotations[kubevip.AnnotationInterface] == iface {
+		p.note(kubevip.AnnotationInterface, "")
+	}
+	if withSpec || !p.ownsIP() {
+		if given != "" && given == strings.TrimSpace(s.Annotations[kubevip.AnnotationAddresses]) {
+			p.note(kubevip.AnnotationAddresses, "")
 		}
-	}
-	if s.Annotations[kubevip.AnnotationGiven] != "" && s.Annotations[kubevip.AnnotationInterface] == iface {
-		gone = append(gone, kubevip.AnnotationInterface)
-	}
-	for _, key := range gone {
-		if _, ok := s.Annotations[key]; ok {
-			notes[key] = nil
+		if p.ownsIP() {
+			p.setIP("")
 		}
+		given = ""
 	}
-	if withSpec && s.Spec.LoadBalancerIP != "" && wish == "" {
-		spec["loadBalancerIP"] = nil
-	}
-	if len(notes) > 0 {
-		metadata["annotations"] = notes
+	p.note(kubevip.AnnotationGiven, given)
+	for _, key := range []string{kubevip.AnnotationAsked, native.AnnotationAllocatedFrom, native.AnnotationReason, kubevip.AnnotationHost} {
+		p.note(key, "")
 	}
 	if s.Labels[kubevip.Label] == kubevip.LabelValue {
-		metadata["labels"] = map[string]any{kubevip.Label: nil}
+		p.labels[kubevip.Label] = nil
 	}
-	if slices.Contains(s.Finalizers, kubevip.Finalizer) {
-		metadata["$deleteFromPrimitiveList/finalizers"] = []string{kubevip.Finalizer}
-	}
-	return marshal(s, metadata, spec)
+	p.dropFinalizer()
+	return p.marshal()
 }
 
-// LetGo returns the patch that lets s, which is being deleted, go; nil if others
-// still keep it, or we do not.
+// LetGo returns the patch that lets s, which is being deleted, go; nil if we do not
+// keep it. Whoever else does is not waited for: he may wait for us.
 func LetGo(s *corev1.Service) []byte {
-	if !slices.Equal(s.Finalizers, []string{kubevip.Finalizer}) {
-		return nil
-	}
-	return marshal(s, map[string]any{"$deleteFromPrimitiveList/finalizers": []string{kubevip.Finalizer}}, nil)
-}
-
-// set notes the change that gives key the value, "" meaning that it is not there.
-func set(changes map[string]any, has map[string]string, key, value string) {
-	now, ok := has[key]
-	switch {
-	case value == "" && ok:
-		changes[key] = nil
-	case value != now:
-		changes[key] = value
-	}
-}
-
-func marshal(s *corev1.Service, metadata, spec map[string]any) []byte {
-	if len(metadata) == 0 && len(spec) == 0 {
-		return nil
-	}
-	metadata["resourceVersion"] = s.ResourceVersion
-	patch := map[string]any{"metadata": metadata}
-	if len(spec) > 0 {
-		patch["spec"] = spec
-	}
-	data, err := json.Marshal(patch)
-	if err != nil { // maps and lists of strings always marshal
-		panic(err)
-	}
-	return data
+	p := newPatch(s)
+	p.dropFinalizer()
+	return p.marshal()
 }
 
 // sameSet says whether two lists have the same addresses, however written.
 func sameSet(a, b string) bool { return slices.Equal(addresses(a), addresses(b)) }
+
+// covers says whether all addresses of a wish, which has some, are in a list.
+func covers(list, wish string) bool {
+	has, wants := addresses(list), addresses(wish)
+	return len(wants) > 0 && !slices.ContainsFunc(wants, func(a netip.Addr) bool { return !slices.Contains(has, a) })
+}
 
 func addresses(list string) (out []netip.Addr) {
 	for field := range strings.SplitSeq(list, ",") {

@@ -3,15 +3,14 @@ package kubevip
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"fairlead.io/internal/lb"
 )
@@ -22,9 +21,6 @@ const (
 	namespaceFirst = "namespace-first"
 	retiredKey     = "kubevip-services"
 )
-
-// dhcp are the entries that stand for an address from a DHCP server.
-var dhcp = [len(lb.Families)]netip.Prefix{netip.MustParsePrefix("0.0.0.0/32"), netip.MustParsePrefix("::/128")}
 
 // draft is a ConfigMap while it is read.
 type draft struct {
@@ -62,49 +58,95 @@ func Parse(cm *corev1.ConfigMap) *Config {
 
 // read takes one key over.
 func (d *draft) read(key, value string) {
-	switch {
-	case strings.HasPrefix(key, KeyCIDR), strings.HasPrefix(key, KeyRange):
-		d.pools[key] = value
-	case strings.HasPrefix(key, KeyInterface):
-		d.interfaces[strings.TrimPrefix(key, KeyInterface)] = value
-	case strings.HasPrefix(key, KeyShared), strings.HasPrefix(key, KeyShare):
-		_, namespace, _ := strings.Cut(strings.TrimPrefix(key, "allow-"), "-")
-		d.share[namespace] = d.flag(key, value)
-	case strings.HasPrefix(key, KeyQuota):
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 {
-			d.tell(key, lb.KeyInvalid.With(key, fmt.Sprintf("%q is not a number of addresses", value)))
-			return
-		}
-		d.quotas[strings.TrimPrefix(key, KeyQuota)] = n
-	case key == KeyOrder:
+	switch key {
+	case KeyOrder:
 		d.desc = value == descending
-		if !d.desc && value != "asc" && value != "" {
-			d.tell(key, lb.KeyInvalid.With(key, fmt.Sprintf("%q is neither asc nor desc, and counts as asc", value)))
+		if !d.desc && value != "asc" {
+			d.wrong(key, "%s is neither asc nor desc, and counts as asc", quote(value))
 		}
-	case key == KeySkipEnds:
+	case KeySkipEnds:
 		d.keepEnds = value == "false"
 		if !d.keepEnds && value != "true" {
-			d.tell(key, lb.KeyInvalid.With(key, fmt.Sprintf("%q is neither true nor false, and counts as true", value)))
+			d.wrong(key, "%s is neither true nor false, and counts as true", quote(value))
 		}
-	case key == KeyPrecedence:
+	case KeyPrecedence:
 		d.nearest = value == namespaceFirst
 		if !d.nearest && value != "cidr-first" {
-			d.tell(key, lb.KeyInvalid.With(key, fmt.Sprintf("%q is neither cidr-first nor namespace-first, and counts as cidr-first", value)))
+			d.wrong(key, "%s is neither cidr-first nor namespace-first, and counts as cidr-first", quote(value))
 		}
-	case key == retiredKey:
+	case retiredKey:
 		d.tell(key, lb.KeyUnknown.With(key, "it is not used any more"))
 	default:
+		for _, prefix := range []string{KeyCIDR, KeyRange, KeyInterface, KeyShare, KeyShared, KeyQuota} {
+			if namespace, ok := strings.CutPrefix(key, prefix); ok {
+				d.readOf(namespace, prefix, value)
+				return
+			}
+		}
 		d.tell(key, lb.KeyUnknown.With(key, "there are cidr-, range-, interface-, allow-share- and quota- with a namespace or global, search-order, skip-end-ips-in-cidr and pool-precedence"))
+	}
+}
+
+// readOf takes over the key that starts with prefix and goes on with a namespace.
+func (d *draft) readOf(namespace, prefix, value string) {
+	key := prefix + namespace
+	switch {
+	case namespace == "":
+		d.tell(key, lb.KeyUnknown.With(key, "the name of a namespace, or global, has to follow"))
+		return
+	case len(validation.IsDNS1123Label(namespace)) > 0:
+		d.tell(key, lb.KeyUnknown.With(key, fmt.Sprintf("no namespace can be called %q", namespace)))
+		return
+	}
+	switch prefix {
+	case KeyCIDR, KeyRange:
+		d.pools[key] = value
+	case KeyInterface:
+		if fault := notAnInterface(value); fault != "" {
+			d.wrong(key, "%s %s; it counts as not there", quote(value), fault)
+			return
+		}
+		d.interfaces[namespace] = value
+	case KeyShare:
+		d.share[namespace] = d.flag(key, value)
+	case KeyShared: // its turn is after that of KeyShare
+		same := KeyShare + namespace
+		if _, twice := d.data[same]; !twice {
+			d.share[namespace] = d.flag(key, value)
+		} else if yes, err := strconv.ParseBool(value); err != nil || yes != d.share[namespace] {
+			d.tell(key, lb.KeyUnknown.With(key, "key "+same+" means the same, says otherwise, and counts"))
+		}
+	case KeyQuota:
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 {
+			d.wrong(key, "%s is not a number of addresses, 1 or more; there is no limit now", quote(value))
+			return
+		}
+		d.quotas[namespace] = n
 	}
 }
 
 func (d *draft) flag(key, value string) bool {
 	yes, err := strconv.ParseBool(value)
 	if err != nil {
-		d.tell(key, lb.KeyInvalid.With(key, fmt.Sprintf("%q is neither true nor false, and counts as false", value)))
+		d.wrong(key, "%s is neither true nor false, and counts as false", quote(value))
 	}
 	return yes
+}
+
+// notAnInterface says why no interface of a Linux host can have that name; "" if
+// one can.
+func notAnInterface(name string) string {
+	const most = 15 // bytes, as the kernel has it
+	switch {
+	case name == "", name == ".", name == "..":
+		return "is not the name of an interface"
+	case len(name) > most:
+		return "is too long for the name of an interface, which has 15 characters at most"
+	case strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == ':' || r <= ' ' || r == 0x7f || r == 0x85 || r == 0xa0 }):
+		return "has a character that no name of an interface has"
+	}
+	return ""
 }
 
 // choose finds the one pool of each namespace, and drops those that no namespace
@@ -119,7 +161,7 @@ func (d *draft) choose() {
 			if picked == "" {
 				picked = key
 			} else {
-				d.shadowed(key, picked)
+				d.tell(key, lb.KeyShadowed.With(key, picked, ""))
 			}
 		}
 		return picked
@@ -136,7 +178,7 @@ func (d *draft) choose() {
 			d.poolOf[namespace] = pick(cidr, span)
 			used.Insert(d.poolOf[namespace])
 		default:
-			d.shadowed(span, KeyCIDR+global)
+			d.tell(span, lb.KeyShadowed.With(span, KeyCIDR+global, ", or set pool-precedence to namespace-first, with which the keys of a namespace come first"))
 		}
 	}
 	for key := range d.pools {
@@ -145,15 +187,13 @@ func (d *draft) choose() {
 		}
 	}
 	for namespace := range d.quotas {
-		if _, own := d.poolOf[namespace]; !own && namespace != global {
-			d.tell(KeyQuota+namespace, lb.KeyUnknown.With(KeyQuota+namespace, "the namespace has no pool of its own; quota-global limits each namespace that uses the global one"))
+		key := KeyQuota + namespace
+		switch _, own := d.poolOf[namespace]; {
+		case namespace == global && d.global == "":
+			d.tell(key, lb.KeyUnknown.With(key, "there is neither cidr-global nor range-global"))
+		case namespace != global && !own:
+			d.tell(key, lb.KeyUnknown.With(key, "the namespace has no pool of its own; quota-global limits each namespace that uses the global one"))
 		}
-	}
-}
-
-func (d *draft) shadowed(key, by string) {
-	if !slices.ContainsFunc(d.Problems, func(p Problem) bool { return p.Key == key }) {
-		d.tell(key, lb.KeyShadowed.With(key, by))
 	}
 }
 
@@ -185,10 +225,9 @@ func (d *draft) pool(key string) lb.Pool {
 	} else {
 		p.Namespaces = sets.New(namespace)
 	}
-	var wrong []string
-	p.Spans, p.DHCP, wrong = spans(d.pools[key], d.keepEnds)
-	if len(wrong) > 0 {
-		text := strings.Join(wrong, "; ")
+	v := readValue(d.pools[key], d.keepEnds)
+	p.Spans, p.Withheld, p.DHCP = v.spans, v.ends, v.leased
+	if text := v.fault(); text != "" {
 		r := lb.PoolInvalid.With(text)
 		p.Invalid = &r
 		d.tell(key, lb.KeyInvalid.With(key, text))
@@ -196,57 +235,15 @@ func (d *draft) pool(key string) lb.Pool {
 	return p
 }
 
-// spans reads a list of CIDRs or, if there is no slash in it, of ranges. What is
-// wrong with any entry is said of all at once.
-func spans(value string, keepEnds bool) (out []netipx.IPRange, leased [len(lb.Families)]bool, wrong []string) {
-	byCIDR := strings.Contains(value, "/")
-	var all [len(lb.Families)][]netipx.IPRange
-	for entry := range strings.SplitSeq(value, ",") {
-		entry = strings.TrimSpace(entry)
-		switch {
-		case byCIDR && !strings.Contains(entry, "/"):
-			wrong = append(wrong, fmt.Sprintf("%q is not a CIDR such as 192.0.2.0/24, as the others are", entry))
-			continue
-		case !byCIDR && !strings.Contains(entry, "-"):
-			wrong = append(wrong, fmt.Sprintf("%q is neither a range such as 192.0.2.1-192.0.2.9 nor a CIDR", entry))
-			continue
-		}
-		span, err := lb.ParseSpan(entry)
-		if err != nil {
-			wrong = append(wrong, err.Error())
-			continue
-		}
-		all[lb.FamilyOf(span.From())] = append(all[lb.FamilyOf(span.From())], span)
+func (d *draft) wrong(key, format string, args ...any) {
+	d.tell(key, lb.KeyInvalid.With(key, fmt.Sprintf(format, args...)))
+}
+
+// quote quotes what somebody wrote, cut where it is very long.
+func quote(text string) string {
+	const most = 80
+	if len(text) > most {
+		return strconv.Quote(strings.ToValidUTF8(text[:most], "") + "…")
 	}
-	var set netipx.IPSetBuilder
-	for _, f := range lb.Families {
-		if byCIDR && len(all[f]) == 1 && all[f][0] == netipx.RangeOfPrefix(dhcp[f]) {
-			leased[f] = true
-			continue
-		}
-		for _, span := range all[f] {
-			if kind := lb.Unusable(span); kind != "" && kind != lb.LinkLocal {
-				wrong = append(wrong, fmt.Sprintf("%s has %s addresses, at which no Service can be reached", lb.SpanString(span), kind))
-				continue
-			}
-			set.AddRange(span)
-		}
-	}
-	merged, err := set.IPSet()
-	if err != nil {
-		return nil, leased, append(wrong, err.Error())
-	}
-	if byCIDR && !keepEnds {
-		for _, p := range merged.Prefixes() {
-			if p.Addr().Is4() && p.Bits() <= 30 {
-				span := netipx.RangeOfPrefix(p)
-				set.Remove(span.From())
-				set.Remove(span.To())
-			}
-		}
-		if merged, err = set.IPSet(); err != nil {
-			return nil, leased, append(wrong, err.Error())
-		}
-	}
-	return merged.Ranges(), leased, wrong
+	return strconv.Quote(text)
 }

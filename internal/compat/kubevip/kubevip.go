@@ -12,14 +12,20 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// AnnotationGiven is native.AnnotationGiven.
-const AnnotationGiven = "fairlead.io/given"
+const (
+	// AnnotationGiven is native.AnnotationGiven.
+	AnnotationGiven = "fairlead.io/given"
+	// AnnotationAsked is native.AnnotationAsked.
+	AnnotationAsked = "fairlead.io/asked"
+)
 
 // Label says that kube-vip's cloud provider, or Fairlead in its place, looked
 // after a Service.
 const (
 	Label      = "implementation"
 	LabelValue = "kube-vip"
+	// LabelOld had a Service's address, long ago.
+	LabelOld = "ipam-address"
 )
 
 // Finalizer keeps a Service until its address has been given back.

@@ -1,17 +1,32 @@
 package kubevip
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
-	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/internal/lb"
 )
+
+// What is written on a Service, and by whom.
+//
+// The annotation AnnotationAddresses and spec.loadBalancerIP have what somebody
+// asks for, or what the Service was given: it is one place for both. So Fairlead
+// notes what it did: in AnnotationGiven the text that it wrote into the
+// annotation, in AnnotationAsked the text of a wish that it has granted.
+//
+//	asked  given   the annotation is   spec.loadBalancerIP is
+//	-      as it   a gift              its first address
+//	as it  -       a wish, granted     whatever it was
+//	text   as it   a copy, and more    a wish, granted
+//
+// Everything else is a wish that is yet to be granted. kube-vip's cloud provider
+// leaves no notes, but what it gave it writes into both places and sets Label. Of
+// what is asked for in the spec it makes a copy and sets no Label; of what is asked
+// for in the annotation it makes none.
 
 // Ignored says whether kube-vip is told to leave s alone.
 func Ignored(s *corev1.Service) bool {
@@ -19,33 +34,89 @@ func Ignored(s *corev1.Service) bool {
 	return err == nil && yes
 }
 
-// Wish returns what somebody asks for on s: the text of the annotation or of
-// spec.loadBalancerIP, unless it is what s was given; and where that stands.
-func Wish(s *corev1.Service) (text, where string) {
-	annotated, given := strings.TrimSpace(s.Annotations[AnnotationAddresses]), s.Annotations[AnnotationGiven]
-	first, _, _ := strings.Cut(given, ",")
-	switch {
-	case annotated != "" && annotated != given:
-		return annotated, "Annotation " + AnnotationAddresses
-	case s.Spec.LoadBalancerIP != "" && s.Spec.LoadBalancerIP != first:
-		return s.Spec.LoadBalancerIP, "spec.loadBalancerIP"
+// Given is what s was given without having asked for it in the annotation, as it
+// was written there by us or by kube-vip's cloud provider; "" if nothing was.
+func Given(s *corev1.Service) string {
+	if Noted(s) {
+		return s.Annotations[AnnotationGiven]
 	}
-	return "", ""
+	text := annotated(s)
+	if s.Labels[Label] == LabelValue && text != "" && s.Spec.LoadBalancerIP == First(text) {
+		return text
+	}
+	return ""
 }
 
-// Held returns the addresses that are written on s, given or asked for. What is
-// no address, and what stands for one from a DHCP server, is passed over.
-//
-// Of a very long list only the beginning counts.
+// Wish returns what somebody asks for on s, granted or not: the text of the
+// annotation or, if inSpec, that of spec.loadBalancerIP.
+func Wish(s *corev1.Service) (text string, inSpec bool) {
+	given, spec := Given(s), strings.TrimSpace(s.Spec.LoadBalancerIP)
+	switch text := annotated(s); {
+	case text != "" && text != given:
+		return text, false
+	case spec != "" && (spec != First(given) || spec == s.Annotations[AnnotationAsked]):
+		return spec, true
+	}
+	return "", false
+}
+
+// Held returns the addresses that s is known to have: those that we noted, or that
+// kube-vip's cloud provider wrote down. What somebody asks for is no proof that he
+// got it unless one of them has been there, or kube-vip publishes it.
 func Held(s *corev1.Service) []netip.Addr {
-	const most = 16
-	text := s.Annotations[AnnotationAddresses]
-	if strings.TrimSpace(text) == "" {
+	if Noted(s) {
+		if given := s.Annotations[AnnotationGiven]; given != "" {
+			return list(given)
+		}
+		return list(s.Annotations[AnnotationAsked])
+	}
+	text := annotated(s)
+	if text == "" {
 		text = s.Spec.LoadBalancerIP
 	}
-	var out []netip.Addr
-	for _, field := range strings.SplitN(text, ",", most) {
-		if a, err := lb.ParseAddr(field); err == nil && !a.IsUnspecified() && !slices.Contains(out, a) {
+	held := list(text)
+	if s.Labels[Label] == LabelValue {
+		return held
+	}
+	return slices.DeleteFunc(held, func(a netip.Addr) bool {
+		return !slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+			b, err := lb.ParseAddr(i.IP)
+			return err == nil && a == b
+		})
+	})
+}
+
+// Attested says whether what is written on s now is what Fairlead noted.
+func Attested(s *corev1.Service) bool {
+	text := annotated(s)
+	return text != "" && (text == s.Annotations[AnnotationGiven] || text == s.Annotations[AnnotationAsked])
+}
+
+// First of a list of addresses, as text.
+func First(text string) string {
+	first, _, _ := strings.Cut(text, ",")
+	return strings.TrimSpace(first)
+}
+
+func annotated(s *corev1.Service) string {
+	return strings.TrimSpace(s.Annotations[AnnotationAddresses])
+}
+
+// Noted says whether Fairlead has noted what s has.
+func Noted(s *corev1.Service) bool {
+	_, given := s.Annotations[AnnotationGiven]
+	_, asked := s.Annotations[AnnotationAsked]
+	return given || asked
+}
+
+// most is how many addresses of a list count: others are for nobody.
+const most = 16
+
+// list reads addresses, without those that stand for one from a DHCP server, and
+// without what is none.
+func list(text string) (out []netip.Addr) {
+	for i, field := range strings.SplitN(text, ",", most+1) {
+		if a, err := lb.ParseAddr(field); err == nil && i < most && !a.IsUnspecified() && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 	}
@@ -61,66 +132,4 @@ func Strip(s *corev1.Service) *corev1.Service {
 	stripped := *s
 	stripped.Spec.LoadBalancerIP = ""
 	return &stripped
-}
-
-// leased has the families of which s was given no address, but 0.0.0.0 or :: for
-// one from a DHCP server.
-func leased(s *corev1.Service) (out [len(lb.Families)]bool) {
-	if given := s.Annotations[AnnotationGiven]; given == s.Annotations[AnnotationAddresses] {
-		for field := range strings.SplitSeq(given, ",") {
-			if a, err := lb.ParseAddr(field); err == nil && a.IsUnspecified() {
-				out[lb.FamilyOf(a)] = true
-			}
-		}
-	}
-	return out
-}
-
-func unusable(a netip.Addr) string {
-	if kind := lb.Unusable(netipx.IPRangeFrom(a, a)); kind != lb.LinkLocal {
-		return kind
-	}
-	return ""
-}
-
-// ipv4 is the family of addresses that Services share.
-var ipv4 = lb.IPv4
-
-// Amend adds to r what s asks for in this dialect, and what the ConfigMap says of
-// its namespace.
-func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
-	if r.ShareKey == "" {
-		r.ShareKey, r.ShareOnly = "pool "+c.PoolKey(s.Namespace), &ipv4
-		r.Alone = !c.shares(s.Namespace)
-	}
-	if !r.Reallocate {
-		r.DHCP = leased(s)
-	}
-	text, where := Wish(s)
-	if text == "" || len(r.Addresses) > 0 {
-		return
-	}
-	r.Voice, r.Anywhere = lb.KubeVIP, true
-	var wrong []string
-	for field := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(field) == "" {
-			continue
-		}
-		a, err := lb.ParseAddr(field)
-		switch {
-		case err != nil:
-			wrong = append(wrong, where+": "+err.Error())
-		case a.IsUnspecified():
-			r.DHCP[lb.FamilyOf(a)] = true
-		case unusable(a) != "":
-			wrong = append(wrong, fmt.Sprintf("%s: %s is a %s address, at which no Service can be reached", where, a, unusable(a)))
-		case slices.Contains(r.Addresses, a):
-		default:
-			r.Addresses = append(r.Addresses, a)
-		}
-	}
-	if len(wrong) > 0 && r.Invalid == nil {
-		reason := lb.InvalidRequest.With(strings.Join(wrong, "; "))
-		r.Invalid = &reason
-	}
 }

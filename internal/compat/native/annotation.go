@@ -62,6 +62,15 @@ const (
 	// Impact: none; changes made by hand are overwritten
 	AnnotationReason = "fairlead.io/reason"
 
+	// AnnotationAsked repeats what the Service asks for in the annotation
+	// kube-vip.io/loadbalancerIPs or in spec.loadBalancerIP, and has got, in a class
+	// of backend kube-vip: others in there are yet to be granted.
+	//
+	// Type: list of addresses
+	// Default: written by Fairlead
+	// Impact: none; changes made by hand are overwritten
+	AnnotationAsked = "fairlead.io/asked"
+
 	// AnnotationDHCP has the IP families of which the Service's address is for a
 	// DHCP server of the LAN to give. It stays so when the pools change.
 	//

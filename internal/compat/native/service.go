@@ -86,7 +86,7 @@ const prefix = "fairlead.io/"
 
 var (
 	known   = []string{AnnotationAddresses, AnnotationAllocatedFrom, AnnotationPool, AnnotationReallocate, AnnotationShare}
-	written = []string{AnnotationGiven, AnnotationReason, AnnotationDHCP}
+	written = []string{AnnotationGiven, AnnotationAsked, AnnotationReason, AnnotationDHCP}
 )
 
 // unknown notes annotations that look like ours and are not: a misspelt wish that

@@ -1,0 +1,153 @@
+package kubevip
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/yaml"
+
+	"fairlead.io/internal/lb"
+)
+
+var update = flag.Bool("update", false, "write the patches in testdata")
+
+// TestScripts reads testdata/*.txtar, each of which is the story of one Service
+// after the other: "service" is how it is created, "edit" what somebody patches in
+// it. "served ADDRESSES from POOLS on INTERFACE" has the patch that makes it say
+// so, "waits SENTENCE" that which says why it has nothing, "released" that which
+// takes everything off ("released without spec" all that can be), "deleted" that
+// which lets it go.
+// Each patch is applied before the next, and then nothing is left to do. With
+// -update the patches are written anew.
+func TestScripts(t *testing.T) {
+	paths, _ := filepath.Glob("testdata/*.txtar")
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s *corev1.Service
+			for i := range archive.Files {
+				f := &archive.Files[i]
+				command, rest, _ := strings.Cut(f.Name, " ")
+				var make func() []byte
+				switch command {
+				case "service":
+					s = decode(t, f.Data)
+					continue
+				case "edit":
+					s = apply(t, s, must(yaml.YAMLToJSON(f.Data)))
+					continue
+				case "served":
+					families, v, iface := verdict(t, rest)
+					make = func() []byte { return Patch(s, families, v, iface) }
+				case "released":
+					make = func() []byte { return Release(s, "eth0", rest == "") }
+				case "waits":
+					make = func() []byte { return Wait(s, lb.InvalidRequest.With(rest)) }
+				case "deleted":
+					make = func() []byte { return LetGo(s) }
+				default:
+					t.Fatalf("what is %q?", f.Name)
+				}
+				patch := make()
+				got := show(patch)
+				if d := cmp.Diff(string(f.Data), got); d != "" && !*update {
+					t.Errorf("%s: %s (-want +got):\n%s", s.Name, f.Name, d)
+				}
+				f.Data = []byte(got)
+				if patch != nil {
+					s = apply(t, s, patch)
+				}
+				if again := make(); again != nil {
+					t.Errorf("%s: %s: after its patch there is another: %s", s.Name, f.Name, again)
+				}
+				if f.Name == "released" && Marked(s) {
+					t.Errorf("%s: still marked", s.Name)
+				}
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// verdict reads "10.0.0.5,fd00::5 from kube-vip/cidr-global on eth0"; 0.0.0.0 and
+// :: are for kube-vip to lease.
+func verdict(t *testing.T, text string) (families []lb.Family, v lb.Verdict, iface string) {
+	t.Helper()
+	text, iface, _ = strings.Cut(text, " on ")
+	list, pools, from := strings.Cut(text, " from ")
+	v.Reason = lb.Ready.Say(list, "pools")
+	if !from {
+		v.Reason = lb.OutsidePools.Say(list)
+	}
+	for field := range strings.SplitSeq(list, ",") {
+		a := must(lb.ParseAddr(field))
+		f := lb.FamilyOf(a)
+		families = append(families, f)
+		if v.DHCP[f] = a.IsUnspecified(); !v.DHCP[f] {
+			v.Addresses = append(v.Addresses, a)
+		}
+	}
+	for key := range strings.SplitSeq(pools, ",") {
+		if dialect, name, ok := strings.Cut(key, "/"); ok {
+			v.Pools = append(v.Pools, lb.PoolKey{Dialect: lb.Dialect(dialect), Name: name})
+		}
+	}
+	return families, v, iface
+}
+
+func decode(t *testing.T, text []byte) *corev1.Service {
+	t.Helper()
+	var s corev1.Service
+	if err := yaml.UnmarshalStrict(text, &s); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return &s
+}
+
+// apply does what the API server does with a patch.
+func apply(t testing.TB, s *corev1.Service, patch []byte) *corev1.Service {
+	t.Helper()
+	out, err := applied(s, patch)
+	if err != nil {
+		t.Fatalf("%v in %s", err, patch)
+	}
+	return out
+}
+
+func applied(s *corev1.Service, patch []byte) (*corev1.Service, error) {
+	merged, err := strategicpatch.StrategicMergePatch(must(json.Marshal(s)), patch, corev1.Service{})
+	if err != nil {
+		return nil, err
+	}
+	var out corev1.Service
+	return &out, json.Unmarshal(merged, &out)
+}
+
+func show(patch []byte) string {
+	if patch == nil {
+		return "nothing\n"
+	}
+	return string(must(yaml.JSONToYAML(patch)))
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

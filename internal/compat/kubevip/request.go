@@ -1,0 +1,172 @@
+package kubevip
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
+	corev1 "k8s.io/api/core/v1"
+
+	"fairlead.io/internal/lb"
+)
+
+// ipv4 is the family of addresses that Services share.
+var ipv4 = lb.IPv4
+
+// shareKey is that of all Services that share in the way of kube-vip. With whom
+// they come to share is said by the pool, which may change; who shares goes on.
+const shareKey = "kube-vip"
+
+// Amend adds to r what s asks for in this dialect, and what the ConfigMap says of
+// its namespace.
+func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
+	if r.ShareKey == "" {
+		r.ShareKey, r.ShareAmong, r.ShareOnly = shareKey, "pool "+c.PoolKey(s.Namespace), &ipv4
+		r.Alone = !c.shares(s.Namespace)
+	}
+	if !r.Reallocate {
+		r.DHCP = leased(s)
+	}
+	text, inSpec := Wish(s)
+	if text == "" {
+		return
+	}
+	w := wish{where: "Annotation " + AnnotationAddresses}
+	if inSpec {
+		w.where = "spec.loadBalancerIP"
+	}
+	w.read(text)
+	if len(r.Addresses) > 0 {
+		w.compare(r.Addresses)
+	} else {
+		r.Voice, r.Addresses, r.Anywhere = lb.KubeVIP, w.addresses, true
+		for _, f := range lb.Families {
+			r.DHCP[f] = r.DHCP[f] || w.dhcp[f]
+		}
+	}
+	w.match(r)
+	if w.reason != nil && r.Invalid == nil {
+		r.Invalid = w.reason
+	}
+}
+
+// Narrow limits r to the families of which s names an address, or a DHCP server's,
+// in its annotation: where kube-vip announces that is all that s has, whatever
+// else it could have.
+func Narrow(r *lb.Request, s *corev1.Service) {
+	text, inSpec := Wish(s)
+	if text == "" || inSpec {
+		return
+	}
+	named := slices.DeleteFunc(slices.Clone(r.Families), func(f lb.Family) bool {
+		return !r.DHCP[f] && !slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return lb.FamilyOf(a) == f })
+	})
+	if len(named) > 0 {
+		r.Families = named
+	}
+}
+
+// leased has the families of which s was given no address, but 0.0.0.0 or :: for
+// one from a DHCP server.
+func leased(s *corev1.Service) (out [len(lb.Families)]bool) {
+	given := Given(s)
+	if given != annotated(s) {
+		return out
+	}
+	for _, field := range strings.SplitN(given, ",", most) {
+		if a, err := lb.ParseAddr(field); err == nil && a.IsUnspecified() {
+			out[lb.FamilyOf(a)] = true
+		}
+	}
+	return out
+}
+
+// wish is what a Service asks for, as far as it can be understood.
+type wish struct {
+	where     string
+	addresses []netip.Addr
+	dhcp      [len(lb.Families)]bool
+	reason    *lb.Reason // what is wrong with it
+}
+
+func (w *wish) wrong(r lb.Reason) {
+	if w.reason == nil {
+		w.reason = &r
+	}
+}
+
+func (w *wish) read(text string) {
+	if n := strings.Count(text, ",") + 1; n > most {
+		w.wrong(lb.InvalidRequest.With(fmt.Sprintf("%s has %d entries; one address of each IP family is the most", w.where, n)))
+		return
+	}
+	var wrong []string
+	for field := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(field) == "" {
+			continue
+		}
+		a, err := lb.ParseAddr(field)
+		switch {
+		case err != nil:
+			wrong = append(wrong, w.where+": "+err.Error())
+		case a.IsUnspecified():
+			w.dhcp[lb.FamilyOf(a)] = true
+		case unusable(a) != "":
+			wrong = append(wrong, fmt.Sprintf("%s: %s is a %s address, at which no Service can be reached", w.where, a, unusable(a)))
+		case !slices.Contains(w.addresses, a):
+			w.addresses = append(w.addresses, a)
+		}
+	}
+	for _, a := range w.addresses {
+		if w.dhcp[lb.FamilyOf(a)] {
+			wrong = append(wrong, fmt.Sprintf("%s asks for %s and for an address from a DHCP server; of one IP family it can be one of them", w.where, a))
+		}
+	}
+	if len(wrong) == 0 && len(w.addresses) == 0 && w.dhcp == [len(lb.Families)]bool{} {
+		wrong = append(wrong, w.where+" has no address")
+	}
+	if len(wrong) > 0 {
+		w.wrong(lb.InvalidRequest.With(strings.Join(wrong, "; ")))
+	}
+}
+
+func unusable(a netip.Addr) string { return lb.Unusable(netipx.IPRangeFrom(a, a), lb.LinkLocal) }
+
+// compare notes if somebody asks for other addresses in other words: nobody could
+// tell what is meant.
+func (w *wish) compare(others []netip.Addr) {
+	same := len(w.addresses) == len(others) && w.dhcp == [len(lb.Families)]bool{}
+	for _, a := range others {
+		same = same && slices.Contains(w.addresses, a)
+	}
+	if !same {
+		w.wrong(lb.InvalidRequest.With(fmt.Sprintf("%s does not ask for %s, as another annotation does; remove one of them", w.where, lb.ListAddrs(others))))
+	}
+}
+
+// match notes if an address, or that of a DHCP server, is of a family that the
+// Service has not.
+func (w *wish) match(r *lb.Request) {
+	families := r.Families
+	if r.Policy == lb.SingleStack && len(families) > 1 {
+		families = families[:1]
+	}
+	all := slices.Clone(w.addresses)
+	for _, f := range lb.Families {
+		if w.dhcp[f] {
+			all = append(all, dhcp[f].Addr())
+		}
+	}
+	if slices.ContainsFunc(all, func(a netip.Addr) bool { return !slices.Contains(families, lb.FamilyOf(a)) }) {
+		names, texts := make([]string, len(families)), make([]string, len(all))
+		for i, f := range families {
+			names[i] = f.String()
+		}
+		for i, a := range all {
+			texts[i] = a.String()
+		}
+		w.wrong(lb.FamilyMismatch.With(strings.Join(texts, ", "), strings.Join(names, " and ")))
+	}
+}

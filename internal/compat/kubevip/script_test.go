@@ -1,0 +1,192 @@
+package kubevip
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/yaml"
+
+	"fairlead.io/internal/lb"
+)
+
+var update = flag.Bool("update", false, "write what the files in testdata are translated to")
+
+// TestScripts reads testdata/*.txtar: the data of the ConfigMap in "data", and what
+// it is translated to below: "pools", "problems" and, for the namespaces that are
+// named there, "namespaces". Then Services, each in "service", followed by what it
+// asks for and has in "asks". With -update these are written anew.
+func TestScripts(t *testing.T) {
+	paths, _ := filepath.Glob("testdata/*.txtar")
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := Parse(nil)
+			var s *corev1.Service
+			for i := range archive.Files {
+				f := &archive.Files[i]
+				got := string(f.Data)
+				switch f.Name {
+				case "data":
+					config = Parse(&corev1.ConfigMap{Data: decode[map[string]string](t, got)})
+				case "pools":
+					got = showPools(config.Pools)
+				case "problems":
+					got = showProblems(config.Problems)
+				case "namespaces":
+					got = showNamespaces(config, got)
+				case "service":
+					s = new(decode[corev1.Service](t, got))
+				case "asks":
+					got = showService(config, s)
+				default:
+					t.Errorf("what is %q?", f.Name)
+				}
+				if d := cmp.Diff(string(f.Data), got); d != "" && !*update {
+					t.Errorf("%s differ (-want +got):\n%s", f.Name, d)
+				}
+				f.Data = []byte(got)
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func decode[T any](t testing.TB, text string) (out T) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), &out); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return out
+}
+
+func showPools(pools []lb.Pool) string {
+	var out strings.Builder
+	for i := range pools {
+		p := &pools[i]
+		var has []string
+		for _, f := range lb.Families {
+			if p.DHCP[f] {
+				has = append(has, f.String()+" from a DHCP server")
+			}
+		}
+		for _, s := range p.Spans {
+			has = append(has, lb.SpanString(s))
+		}
+		fmt.Fprintf(&out, "%s: %s", p.Key.Name, strings.Join(has, ", "))
+		if len(p.Withheld) > 0 {
+			fmt.Fprintf(&out, ", but not %s", lb.ListAddrs(p.Withheld))
+		}
+		if p.Descending {
+			out.WriteString("; highest first")
+		}
+		if p.Quota > 0 {
+			fmt.Fprintf(&out, "; %d for each namespace", p.Quota)
+		}
+		if p.Invalid != nil {
+			out.WriteString("; invalid")
+		}
+		switch {
+		case p.Namespaces != nil:
+			fmt.Fprintf(&out, "; for %s", strings.Join(sets.List(p.Namespaces), ", "))
+		case len(p.Except) > 0:
+			fmt.Fprintf(&out, "; for all but %s", strings.Join(sets.List(p.Except), ", "))
+		default:
+			out.WriteString("; for all")
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+func showProblems(problems []Problem) string {
+	var out strings.Builder
+	for _, p := range problems {
+		fmt.Fprintf(&out, "%s\n", p.Reason)
+	}
+	return out.String()
+}
+
+// showNamespaces says of each of the namespaces that lines start with what c says.
+func showNamespaces(c *Config, lines string) string {
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		namespace, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fmt.Fprintf(&out, "%s: pool %q, interface %q, shares %v\n", namespace, c.PoolKey(namespace), c.Interface(namespace), c.shares(namespace))
+	}
+	return out.String()
+}
+
+func showService(c *Config, s *corev1.Service) string {
+	r := requestOf(s)
+	c.Amend(&r, s)
+	narrow := r
+	Narrow(&narrow, s)
+	var out strings.Builder
+	line := func(name string, value any) {
+		if text := fmt.Sprint(value); text != "" && text != "[]" {
+			fmt.Fprintf(&out, "%s: %s\n", name, text)
+		}
+	}
+	wish, inSpec := Wish(s)
+	if inSpec {
+		wish += " (spec.loadBalancerIP)"
+	}
+	line("wish", wish)
+	line("given", Given(s))
+	line("held", Held(s))
+	if Attested(s) {
+		line("attested", true)
+	}
+	line("addresses", r.Addresses)
+	for _, f := range lb.Families {
+		if r.DHCP[f] {
+			line("from a DHCP server", f)
+		}
+	}
+	if len(narrow.Families) < len(r.Families) {
+		line("where kube-vip announces, only", narrow.Families)
+	}
+	if r.Alone {
+		line("shares with", "nobody")
+	} else {
+		line("shares with", r.ShareAmong)
+	}
+	if r.Invalid != nil {
+		line("invalid", *r.Invalid)
+	}
+	return out.String()
+}
+
+// requestOf is a request for an address of each of the families of s.
+func requestOf(s *corev1.Service) lb.Request {
+	var r lb.Request
+	for _, f := range s.Spec.IPFamilies {
+		if f == corev1.IPv4Protocol {
+			r.Families = append(r.Families, lb.IPv4)
+		} else {
+			r.Families = append(r.Families, lb.IPv6)
+		}
+	}
+	if r.Policy = lb.RequireDualStack; len(r.Families) == 0 {
+		r.Families = []lb.Family{lb.IPv4}
+	}
+	if len(r.Families) == 1 {
+		r.Policy = lb.SingleStack
+	}
+	return r
+}
