@@ -158,9 +158,12 @@ func Release(s *corev1.Service, iface string, withSpec bool) []byte {
 	return p.marshal()
 }
 
-// LetGo returns the patch that lets s, which is being deleted, go; nil if we do not
-// keep it. Whoever else does is not waited for: he may wait for us.
+// LetGo returns the patch that lets s, which is being deleted, go; nil if others
+// still keep it, or we do not.
 func LetGo(s *corev1.Service) []byte {
+	if !slices.Equal(s.Finalizers, []string{kubevip.Finalizer}) {
+		return nil
+	}
 	p := newPatch(s)
 	p.dropFinalizer()
 	return p.marshal()
