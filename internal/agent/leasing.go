@@ -2,7 +2,6 @@ package agent
 
 import (
 	"crypto/sha256"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/kubevip"
@@ -55,10 +53,8 @@ type leaseWish struct {
 	wants  [len(lb.Families)]bool
 	tokens [len(lb.Families)]netip.Addr // valid where it wants
 	// iface is the interface that is named for the Service, or "".
-	iface     string
-	hostname  string
-	mac       net.HardwareAddr
-	requested netip.Addr
+	iface string
+	wish  kubevip.LeaseWish
 }
 
 // leases says whether any address of the Service is for a DHCP server to give.
@@ -121,13 +117,7 @@ func (d *directory) list(o *offer, s *corev1.Service) []netip.Addr {
 	if !o.leases() {
 		return nil
 	}
-	if name := s.Annotations[kubevip.AnnotationHostname]; len(validation.IsDNS1123Subdomain(strings.ToLower(name))) == 0 {
-		o.hostname = name
-	}
-	if mac, err := net.ParseMAC(s.Annotations[kubevip.AnnotationHardwareAddress]); err == nil && len(mac) == 6 {
-		o.mac = mac
-	}
-	o.requested, _ = lb.ParseAddr(s.Annotations[kubevip.AnnotationRequestedIP])
+	o.wish, _ = kubevip.LeaseWishOf(s, o.wants) // the controller tells what is wrong with it
 	var affected []netip.Addr
 	for _, f := range lb.Families {
 		if !o.wants[f] {
@@ -302,12 +292,12 @@ func (d *directory) identity(token netip.Addr) dhcp.Identity {
 		name = string(d.cluster) + " " + g.name
 	}
 	id := dhcp.IdentityOf(name)
-	if oldest.mac != nil {
-		id.MAC = oldest.mac
+	if oldest.wish.MAC != nil {
+		id.MAC = oldest.wish.MAC
 	}
-	id.Hostname = oldest.hostname
-	if oldest.requested.IsValid() && lb.FamilyOf(oldest.requested) == f {
-		id.Requested = oldest.requested
+	id.Hostname = oldest.wish.Hostname
+	if a := oldest.wish.Requested; a.IsValid() && lb.FamilyOf(a) == f {
+		id.Requested = a
 	}
 	return id
 }

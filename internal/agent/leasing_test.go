@@ -3,6 +3,7 @@ package agent
 import (
 	"net"
 	"net/netip"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/dhcp"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 )
@@ -142,9 +144,10 @@ func TestLeaseCandidate(t *testing.T) {
 		}
 		d.setSlice(client.ObjectKeyFromObject(slice), nil)
 	}
-	putKubeVIP(d, annotated(s, kubevip.AnnotationHostname, strings.Repeat("x", 300)))
-	if name := d.identity(o.tokens[lb.IPv4]).Hostname; name != "" {
-		t.Errorf("the name %q is told", name)
+	// What cannot be used goes into no packet, and the Service is who it was without.
+	putKubeVIP(d, annotated(s, kubevip.AnnotationHostname, strings.Repeat("x", 300), kubevip.AnnotationHardwareAddress, "01:00:5e:00:00:12", kubevip.AnnotationRequestedIP, "0.0.0.0"))
+	if id := d.identity(o.tokens[lb.IPv4]); !reflect.DeepEqual(id, dhcp.IdentityOf(o.self())) {
+		t.Errorf("told to servers: %+v", id)
 	}
 	if d.identity(o.tokens[lb.IPv4]).ID != d.identity(o.tokens[lb.IPv6]).ID {
 		t.Error("two clients")

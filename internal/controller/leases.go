@@ -201,3 +201,18 @@ func (c *services) hostOf(s *corev1.Service, v lb.Verdict) string {
 	}
 	return c.agents.host(v.Addresses[0])
 }
+
+// withWish adds to a verdict on s which of its wishes to DHCP servers are ignored.
+// What s has comes first: it is read in the condition.
+func withWish(v lb.Verdict, s *corev1.Service) lb.Verdict {
+	if v.DHCP == [len(lb.Families)]bool{} {
+		return v
+	}
+	if _, ignored := kubevip.LeaseWishOf(s, v.DHCP); ignored != nil {
+		ready := v.Reason.Code == lb.Ready
+		if v.Reason = v.Reason.And(*ignored); ready {
+			v.Reason.Code = ignored.Code
+		}
+	}
+	return v
+}

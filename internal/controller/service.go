@@ -99,7 +99,7 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case class.Backend == config.KubeVIP:
 		return c.provide(ctx, &s, m, &r, v)
 	}
-	return c.publish(ctx, &s, m, &r, c.withoutNative(v, class))
+	return c.publish(ctx, &s, m, &r, withWish(c.withoutNative(v, class), &s))
 }
 
 // withoutNative adds to a verdict that there is no pool why that may be so: our own

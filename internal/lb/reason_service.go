@@ -14,6 +14,7 @@ const (
 	OutsidePools      Code = "OutsidePools"
 	WaitingForLease   Code = "WaitingForLease"
 	LeftToLease       Code = "LeftToLease"
+	LeaseWishIgnored  Code = "LeaseWishIgnored"
 	AddressContested  Code = "AddressContested"
 	NoPool            Code = "NoPool"
 	PoolsUnreadable   Code = "PoolsUnreadable"
@@ -77,6 +78,10 @@ var serviceReasons = map[Code]About{
 		Means: "The Service's address is for a DHCP server of the LAN to give, and for kube-vip to ask for.",
 		Do:    "Nothing.",
 		text:  "The Service's address is from a DHCP server, which kube-vip asks for it."},
+	LeaseWishIgnored: {On: "Service", Ready: true, Warning: true,
+		Means: "The Service has its address from a DHCP server. How it would like to be known to the server, or which address it would like, is written in a way that cannot be used; the server is asked without that.",
+		Do:    "Correct the annotation that the sentence names, or remove it.",
+		text:  "What the Service would like from a DHCP server is ignored in part: %s. Correct that, or remove it; until then the server is asked without it.", sample: []any{`annotation kube-vip.io/hwaddr is "web", which is not a MAC address of six bytes such as 02:00:5e:10:00:01`}},
 	AddressContested: {On: "Service", Ready: true, Warning: true,
 		Means: "Two Services were found with one address; this one is older and keeps it.",
 		Do:    "Nothing; look for a second controller that serves the same class.",

@@ -1,0 +1,118 @@
+package kubevip
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"fairlead.io/internal/lb"
+)
+
+// LeaseWish is how a Service would like to be known to a DHCP server, and what it
+// would like to have of it.
+type LeaseWish struct {
+	MAC       net.HardwareAddr // nil if it has no wish
+	Hostname  string           // "" if it has none
+	Requested netip.Addr       // not valid if it asks for none
+}
+
+// LeaseWishOf reads the wishes on s, which has addresses of these families from
+// DHCP servers. One that cannot be used is left out: whoever comes from kube-vip
+// must not lose an address over it. The reason, if any, tells of all of those.
+func LeaseWishOf(s *corev1.Service, leases [len(lb.Families)]bool) (w LeaseWish, ignored *lb.Reason) {
+	var wrong []string
+	for _, x := range []struct {
+		annotation string
+		read       func(*LeaseWish, string) (why string)
+	}{
+		{AnnotationHardwareAddress, (*LeaseWish).readMAC},
+		{AnnotationHostname, (*LeaseWish).readHostname},
+		{AnnotationRequestedIP, func(w *LeaseWish, text string) string { return w.readRequested(text, leases) }},
+	} {
+		text := strings.TrimSpace(s.Annotations[x.annotation])
+		if text == "" {
+			continue
+		}
+		if why := x.read(&w, text); why != "" {
+			wrong = append(wrong, fmt.Sprintf("annotation %s is %s, %s", x.annotation, excerpt(text), why))
+		}
+	}
+	if len(wrong) > 0 {
+		r := lb.LeaseWishIgnored.With(strings.Join(wrong, "; "))
+		ignored = &r
+	}
+	return w, ignored
+}
+
+// readMAC takes over a hardware address that one host can have, or says what is
+// wrong with it.
+func (w *LeaseWish) readMAC(text string) string {
+	mac, err := net.ParseMAC(text)
+	switch {
+	case err != nil || len(mac) != 6:
+		return "which is not a MAC address of six bytes such as 02:00:5e:10:00:01"
+	case mac[0]&1 != 0:
+		return "which is the MAC address of a group, not of a host"
+	case !slices.ContainsFunc(mac, func(b byte) bool { return b != 0 }):
+		return "which is no host's MAC address"
+	}
+	w.MAC = mac
+	return ""
+}
+
+// Lengths of names in the DNS, RFC 1035.
+const (
+	labelMost = 63
+	nameMost  = 253
+)
+
+func (w *LeaseWish) readHostname(text string) string {
+	if len(text) > nameMost {
+		return fmt.Sprintf("which has %d characters, and a host name at most %d", len(text), nameMost)
+	}
+	for label := range strings.SplitSeq(text, ".") {
+		switch {
+		case label == "":
+			return "which is not a host name: there is nothing between two dots, before the first or after the last"
+		case len(label) > labelMost:
+			return fmt.Sprintf("of which a part has %d characters, and a part of a host name at most %d", len(label), labelMost)
+		case len(validation.IsDNS1123Label(strings.ToLower(label))) > 0:
+			return "which is not a host name of letters, digits, hyphens and dots, with a letter or digit at both ends of each part"
+		}
+	}
+	w.Hostname = text
+	return ""
+}
+
+func (w *LeaseWish) readRequested(text string, leases [len(lb.Families)]bool) string {
+	a, err := lb.ParseAddr(text)
+	switch {
+	case err != nil:
+		return "which is not an IPv4 or IPv6 address such as 192.0.2.7"
+	case unusable(a) != "":
+		return fmt.Sprintf("which is one of the %s addresses, at which no Service can be reached", unusable(a))
+	case !leases[lb.FamilyOf(a)]:
+		return fmt.Sprintf("but the Service has no %s address from a DHCP server", lb.FamilyOf(a))
+	}
+	w.Requested = a
+	return ""
+}
+
+// excerpt quotes the beginning of what somebody wrote.
+func excerpt(text string) string {
+	const most = 80
+	if len(text) <= most {
+		return fmt.Sprintf("%q", text)
+	}
+	end := most
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprintf("%q…", text[:end])
+}
