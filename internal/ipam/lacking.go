@@ -235,12 +235,9 @@ func (p *pool) usage(f lb.Family) string {
 	if p.total[f] == math.MaxInt64 {
 		return fmt.Sprintf("%d used", p.used[f])
 	}
-	s := fmt.Sprintf("%d of %d used", p.used[f], p.total[f])
-	switch {
-	case int64(p.used[f]) == p.total[f]:
-	case len(p.withheld[f]) > 0:
-		s += ", the rest reserved, of nodes, or the first or last of a CIDR"
-	default:
+	total := p.handsOut(f)
+	s := fmt.Sprintf("%d of %d used", p.used[f], total)
+	if int64(p.used[f]) < total {
 		s += ", the rest reserved or of nodes"
 	}
 	return s

@@ -32,7 +32,7 @@ func (a *Allocator) Usage() []PoolUsage {
 	for _, p := range a.pools {
 		u := PoolUsage{Key: p.Key, Reason: p.reason}
 		for _, f := range lb.Families {
-			u.Families[f] = FamilyUsage{Total: p.total[f], Used: p.used[f], Free: p.total[f]}
+			u.Families[f] = FamilyUsage{Total: p.handsOut(f), Used: p.used[f], Free: p.total[f]}
 			if p.total[f] < math.MaxInt64 {
 				u.Families[f].Free -= int64(p.out[f])
 			} else {
@@ -43,6 +43,14 @@ func (a *Allocator) Usage() []PoolUsage {
 	}
 	slices.SortFunc(all, func(u, v PoolUsage) int { return strings.Compare(u.Key.String(), v.Key.String()) })
 	return all
+}
+
+// handsOut is total without what is withheld, as far as nobody has it.
+func (p *pool) handsOut(f lb.Family) int64 {
+	if p.total[f] == math.MaxInt64 {
+		return p.total[f]
+	}
+	return max(p.total[f]-int64(len(p.withheld[f])), int64(p.used[f]))
 }
 
 // Only says whether there are pools, and all are of the dialect.

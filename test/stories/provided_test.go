@@ -56,7 +56,7 @@ func (s *story) honoured(args []string) error {
 	if has := svc.Spec.LoadBalancerIP; has != "" && has != first {
 		return fmt.Errorf("spec.loadBalancerIP is %q", has)
 	}
-	if note, ok := svc.Annotations["fairlead.io/given"]; ok {
+	if note, ok := svc.Annotations["fairlead.io/given"]; ok && svc.Annotations["fairlead.io/asked"] == "" {
 		return fmt.Errorf("it was given %q", note)
 	}
 	return nil

@@ -42,8 +42,8 @@ func TestTakenOver(t *testing.T) {
 		"asked for":              {left("10.0.0.1", "", true), []lb.Family{lb.IPv4}, four, ""},
 		"dual-stack":             {left("10.0.0.1,fd00::1", "10.0.0.1", true), []lb.Family{lb.IPv4, lb.IPv6}, both, ""},
 		"leased by kube-vip":     {left("0.0.0.0", "", true), []lb.Family{lb.IPv4}, dhcp, ""},
-		"asked for in the field": {left("10.0.0.1", "10.0.0.1", false), []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global"},"labels":{"implementation":"kube-vip"},"resourceVersion":"7"}}`},
-		"from elsewhere now":     {stale, []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global"},"resourceVersion":"7"}}`},
+		"asked for in the field": {left("10.0.0.1", "10.0.0.1", false), []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/asked":"10.0.0.1"},"labels":{"implementation":"kube-vip"},"resourceVersion":"7"}}`},
+		"from elsewhere now":     {stale, []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/given":"10.0.0.1"},"resourceVersion":"7"}}`},
 	} {
 		if got := string(Patch(test.service, test.families, test.verdict, "eth0")); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/native"
 )
 
 // patch is a strategic merge patch of a Service while it is made.
@@ -39,7 +40,8 @@ func (p *patch) ownsIP() bool {
 // onlyNotes says whether the patch does nothing but note what the Service has, which
 // kube-vip's cloud provider has left so that it can be told without.
 func (p *patch) onlyNotes() bool {
-	if kubevip.Noted(p.service) || len(p.labels)+len(p.metadata)+len(p.spec) > 0 {
+	_, told := p.service.Annotations[native.AnnotationAllocatedFrom]
+	if told || kubevip.Noted(p.service) || len(p.labels)+len(p.metadata)+len(p.spec) > 0 {
 		return false
 	}
 	for key := range p.annotations {
