@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/dhcp"
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/lb"
@@ -52,6 +54,9 @@ type group struct {
 type leaseWish struct {
 	wants  [len(lb.Families)]bool
 	tokens [len(lb.Families)]netip.Addr // valid where it wants
+	// had: what the Service publishes may have been leased, by us or by kube-vip; it
+	// is not an address of a pool, from the time before it wanted a lease.
+	had [len(lb.Families)]bool
 	// iface is the interface that is named for the Service, or "".
 	iface string
 	wish  kubevip.LeaseWish
@@ -123,6 +128,7 @@ func (d *directory) list(o *offer, s *corev1.Service) []netip.Addr {
 		if !o.wants[f] {
 			continue
 		}
+		o.had[f] = mayHaveLeased(s, f)
 		g, shares := o.group(f)
 		if !shares {
 			o.tokens[f] = tokenOf(f, o.self())
@@ -203,6 +209,15 @@ func (o *offer) wantsLease() (wants [len(lb.Families)]bool) {
 		wants[f] = o.request.DHCP[f] && !slices.ContainsFunc(o.request.Addresses, func(a netip.Addr) bool { return lb.FamilyOf(a) == f })
 	}
 	return wants
+}
+
+// mayHaveLeased says whether the address of s of family f that is published may be a
+// lease: the controller has written so, or has not written it.
+func mayHaveLeased(s *corev1.Service, f lb.Family) bool {
+	if slices.Contains(strings.Split(s.Annotations[native.AnnotationDHCP], ","), f.String()) {
+		return true
+	}
+	return !slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool { return c.Type == native.ConditionReady })
 }
 
 func leaseOf(service types.NamespacedName, f lb.Family) v1alpha1.LeaseOf {
@@ -310,7 +325,7 @@ func (d *directory) lastLease(token netip.Addr) v1alpha1.Lease {
 		f := familyOf(o, token)
 		l, ok := d.told[leaseOf(o.request.Service, f)]
 		if !ok {
-			if i := slices.IndexFunc(o.published, func(a netip.Addr) bool { return lb.FamilyOf(a) == f }); i >= 0 && last.Service == "" {
+			if i := slices.IndexFunc(o.published, func(a netip.Addr) bool { return lb.FamilyOf(a) == f }); i >= 0 && o.had[f] && last.Service == "" {
 				last.Address = o.published[i].String()
 			}
 			continue

@@ -82,6 +82,33 @@ func TestWhoLeases(t *testing.T) {
 	}
 }
 
+// What a Service publishes is taken for a lease if it may be one: not if it is from
+// a pool, and the Service has just come to want a lease.
+func TestWhatMayBeALease(t *testing.T) {
+	ready := []metav1.Condition{{Type: native.ConditionReady, Status: metav1.ConditionTrue}}
+	for name, c := range map[string]struct {
+		marked     string
+		conditions []metav1.Condition
+		want       string
+	}{
+		"of kube-vip":                   {want: "192.0.2.7"},
+		"of Fairlead":                   {marked: "IPv4", conditions: ready, want: "192.0.2.7"},
+		"of a pool":                     {conditions: ready},
+		"of a pool, of the other":       {marked: "IPv6", conditions: ready},
+		"of both families, one of them": {marked: "IPv4,IPv6", conditions: ready, want: "192.0.2.7"},
+	} {
+		d := leasingDirectory(nil)
+		s := annotated(serviceOf("web", 1, "", 80, "192.0.2.7"), kubevip.AnnotationAddresses, "0.0.0.0", native.AnnotationDHCP, c.marked)
+		s.Status.Conditions = c.conditions
+		putKubeVIP(d, s)
+		for token := range d.members {
+			if familyOf(d.members[token][0], token) == lb.IPv4 {
+				same(t, name, d.lastLease(token).Address, c.want)
+			}
+		}
+	}
+}
+
 // Services that share have one lease; one whose port is taken has its own.
 func TestSharersHaveOneLease(t *testing.T) {
 	d := leasingDirectory(map[string]string{"cidr-global": "0.0.0.0/32", "allow-share-global": "true"})

@@ -18,7 +18,7 @@ import (
 )
 
 // ConditionReady is the type of our condition on Services.
-const ConditionReady = "fairlead.io/Ready"
+const ConditionReady = native.ConditionReady
 
 // statusPatch returns the one strategic merge patch of s's status subresource
 // that makes s say what v says, or nil if it does already. It carries the

@@ -81,6 +81,9 @@ func Published(s *corev1.Service) []netip.Addr {
 	return out
 }
 
+// ConditionReady is the type of our condition on Services.
+const ConditionReady = prefix + "Ready"
+
 // prefix of all our annotations, and those that there are.
 const prefix = "fairlead.io/"
 
