@@ -70,7 +70,11 @@ func (m *kubevipMap) state() (config *kubevip.Config, unread string) {
 func (m *kubevipMap) requestOf(s *corev1.Service, class *config.Class, labels map[string]string) (r lb.Request, asIs bool) {
 	theirs, unread := m.state()
 	if unread == "" || !slices.Contains(class.Pools, lb.KubeVIP) {
-		return contextOf(class, labels, theirs).Request(s), false
+		r = contextOf(class, labels, theirs).Request(s)
+		if inherits(s, class) && len(r.Addresses) == 0 {
+			r.Addresses, r.Anywhere = kubevip.Held(s), theirs.Anywhere(class.Pools[0])
+		}
+		return r, false
 	}
 	has := len(publishedOf(s, class)) > 0 || s.Annotations[kubevip.AnnotationGiven] != ""
 	if has && ofKubeVIP(s) {
@@ -155,9 +159,6 @@ func publishedOf(s *corev1.Service, class *config.Class) []netip.Addr {
 	said, known := reasonOn(s)
 	switch announced := readyCondition(s) != nil; {
 	case class.Backend != config.KubeVIP:
-		if len(published) == 0 && !announced && wish == "" && slices.Contains(class.Pools, lb.KubeVIP) {
-			return held // given, and not published yet
-		}
 		return published
 	case announced && len(published) > 0 && attested(s):
 		return published
@@ -167,6 +168,15 @@ func publishedOf(s *corev1.Service, class *config.Class) []netip.Addr {
 		return nil
 	}
 	return held
+}
+
+// inherits says whether s, which Fairlead announces, was given an address for
+// kube-vip to announce, which has not done so: it is to have that now, as far as
+// anybody may who asks for it. Everybody can write that on a Service.
+func inherits(s *corev1.Service, class *config.Class) bool {
+	wish, _ := kubevip.Wish(s)
+	return class.Backend == config.Announce && slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Given(s) != "" &&
+		wish == "" && readyCondition(s) == nil && len(native.Published(s)) == 0
 }
 
 // attests says whether what s is known to hold was written by a Fairlead

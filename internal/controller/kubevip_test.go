@@ -81,7 +81,7 @@ func TestPublishedOf(t *testing.T) {
 		"was announced by Fairlead":      {class: provided, status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3"},
 		"was given, then announced":      {class: provided, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3"},
 		"announced":                      {class: announced, status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3"},
-		"announced, was given":           {class: announced, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", want: "10.0.0.1"},
+		"announced, was given":           {class: announced, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1"},
 		"announced, was given another":   {class: announced, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", status: "10.0.0.3", want: "10.0.0.3"},
 		"announced, asks":                {class: announced, notes: notes{listed: "10.0.0.9"}},
 		"announced, emptied by somebody": {class: announced, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", condition: "The Service has 10.0.0.3."},
@@ -101,6 +101,30 @@ func TestPublishedOf(t *testing.T) {
 		if got := addressList(publishedOf(s, test.class)); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
+	}
+}
+
+// Who was given an address for kube-vip, and has none yet where Fairlead announces,
+// asks for it; only in kube-vip's place also outside of pools.
+func TestInherits(t *testing.T) {
+	announced := &config.Class{Backend: config.Announce, Pools: []lb.Dialect{lb.Native, lb.KubeVIP}}
+	theirs := &config.Class{Backend: config.Announce, Pools: []lb.Dialect{lb.KubeVIP}}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kubevip.AnnotationAddresses: "10.0.0.1", kubevip.AnnotationGiven: "10.0.0.1"}}}
+	s.Spec.LoadBalancerIP = "10.0.0.1"
+	m := &kubevipMap{config: kubevip.Parse(nil)}
+	for class, anywhere := range map[*config.Class]bool{announced: false, theirs: true} {
+		r, _ := m.requestOf(s, class, nil)
+		if got := addressList(r.Addresses); got != "10.0.0.1" || r.Anywhere != anywhere {
+			t.Errorf("%v: asks for %q, anywhere: %v", class.Pools, got, r.Anywhere)
+		}
+	}
+	m.config = kubevip.Parse(&corev1.ConfigMap{Data: map[string]string{kubevip.KeyOutside: "refuse"}})
+	if r, _ := m.requestOf(s, theirs, nil); r.Anywhere {
+		t.Error("asks for an address outside of the pools")
+	}
+	s.Status.Conditions = []metav1.Condition{{Type: ConditionReady, Reason: string(lb.NoPool)}}
+	if r, _ := m.requestOf(s, theirs, nil); len(r.Addresses) > 0 {
+		t.Errorf("asks for %v, which it cannot have", r.Addresses)
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 	global         = "global"
 	descending     = "desc"
 	namespaceFirst = "namespace-first"
+	refuse         = "refuse"
 	retiredKey     = "kubevip-services"
 )
 
@@ -74,6 +75,11 @@ func (d *draft) read(key, value string) {
 		if !d.nearest && value != "cidr-first" {
 			d.wrong(key, "%s is neither cidr-first nor namespace-first, and counts as cidr-first", quote(value))
 		}
+	case KeyOutside:
+		d.strict = value == refuse
+		if !d.strict && value != "honour" {
+			d.wrong(key, "%s is neither honour nor refuse, and counts as honour", quote(value))
+		}
 	case retiredKey:
 		d.tell(key, lb.KeyUnknown.With(key, "it is not used any more"))
 	default:
@@ -83,7 +89,7 @@ func (d *draft) read(key, value string) {
 				return
 			}
 		}
-		d.tell(key, lb.KeyUnknown.With(key, "there are cidr-, range-, interface-, allow-share- and quota- with a namespace or global, search-order, skip-end-ips-in-cidr and pool-precedence"))
+		d.tell(key, lb.KeyUnknown.With(key, "there are cidr-, range-, interface-, allow-share- and quota- with a namespace or global, search-order, skip-end-ips-in-cidr, pool-precedence and outside-pools"))
 	}
 }
 

@@ -80,4 +80,13 @@ const (
 	// Default: "cidr-first"
 	// Impact: Services keep the addresses they have
 	KeyPrecedence = "pool-precedence"
+
+	// KeyOutside says what becomes of Services that ask for an address outside of
+	// every pool that they may use: they get it, and are warned, or with refuse they
+	// wait until they ask for another. It is Fairlead's own.
+	//
+	// Type: "honour" or "refuse"
+	// Default: "honour"
+	// Impact: Services keep the addresses they have; those that wait are tried again
+	KeyOutside = "outside-pools"
 )

@@ -49,6 +49,8 @@ type Config struct {
 	// global is that of all others.
 	poolOf map[string]string
 	global string
+	// strict: addresses outside of the pools are refused.
+	strict bool
 }
 
 // Problem is something wrong with one key of the ConfigMap.
@@ -85,10 +87,16 @@ func (c *Config) shares(namespace string) bool {
 	return c.share[global]
 }
 
+// Anywhere says whether Services of a class, the first of whose pools are those of
+// a dialect, may have addresses outside of their pools by asking for them.
+func (c *Config) Anywhere(first lb.Dialect) bool {
+	return c != nil && (c.Present || first == lb.KubeVIP) && !c.strict
+}
+
 // SameForServices says whether c and o say the same about Services, be the
 // addresses in the pools others.
 func (c *Config) SameForServices(o *Config) bool {
-	return c.Present == o.Present && c.global == o.global && maps.Equal(c.interfaces, o.interfaces) && maps.Equal(c.share, o.share) && maps.Equal(c.poolOf, o.poolOf)
+	return c.Present == o.Present && c.global == o.global && c.strict == o.strict && maps.Equal(c.interfaces, o.interfaces) && maps.Equal(c.share, o.share) && maps.Equal(c.poolOf, o.poolOf)
 }
 
 // PoolKey returns the key of the one pool for a namespace, or "".

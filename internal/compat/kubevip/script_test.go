@@ -153,6 +153,9 @@ func showService(c *Config, s *corev1.Service) string {
 		line("attested", true)
 	}
 	line("addresses", r.Addresses)
+	if len(r.Addresses) > 0 && !r.Anywhere {
+		line("only from", "pools")
+	}
 	for _, f := range lb.Families {
 		if r.DHCP[f] {
 			line("from a DHCP server", f)
