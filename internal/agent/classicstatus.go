@@ -47,11 +47,11 @@ func (a *agent) startClassicStatus(o Options, c client.Client) error {
 		return err
 	}
 	s := a.status
-	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{apimetallb.LabelNode: a.node})}
+	own := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{apimetallb.LabelNode: a.node})}
 	a.running.Go(func() {
 		a.writeClassic(o, d, &apimetallb.ServiceL2Status{}, "ServiceL2Status", own, &s.l2There, s.l2.arrived, s.l2.pass)
 	})
-	self := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", s.state.name())}
+	self := cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", s.state.name())}
 	a.running.Go(func() {
 		a.writeClassic(o, d, &apimetallb.ConfigurationState{}, "ConfigurationState", self, &s.stateThere, s.state.arrived, s.state.pass)
 	})
@@ -60,11 +60,11 @@ func (a *agent) startClassicStatus(o Options, c client.Client) error {
 
 // writeClassic waits for a kind, and then writes objects of it whenever something
 // arrives, or somebody changes those of this node.
-func (a *agent) writeClassic(o Options, d kinds.Discovery, kind client.Object, name string, own cache.ByObject, there *atomic.Bool,
+func (a *agent) writeClassic(o Options, d kinds.Discovery, kind client.Object, name string, own cache.Options, there *atomic.Bool,
 	arrived chan struct{}, pass func(context.Context) (bool, error)) {
 	ctx := a.background
 	for kinds.Await(ctx, d, classicKinds(name)...) == nil {
-		c, err := newClassicCache(o, cache.Options{ByObject: map[client.Object]cache.ByObject{kind: own}})
+		c, err := newClassicCache(o, own)
 		if err == nil {
 			err = wakeOn(ctx, c, kind, arrived)
 		}

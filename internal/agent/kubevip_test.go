@@ -21,11 +21,12 @@ import (
 	"fairlead.io/test/rig"
 )
 
-// journal keeps what is logged, and what is asked of the API server.
+// journal keeps what is logged, and what is asked of the API server about one thing.
 type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	next http.RoundTripper
+	about string // in the path
+	mu    sync.Mutex
+	text  bytes.Buffer
+	next  http.RoundTripper
 }
 
 func (j *journal) Write(b []byte) (int, error) {
@@ -41,7 +42,7 @@ func (j *journal) String() string {
 }
 
 func (j *journal) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.Contains(r.URL.Path, "configmaps") {
+	if strings.Contains(r.URL.Path, j.about) {
 		_, _ = j.Write([]byte("asked for " + r.URL.Path + "\n"))
 	}
 	return j.next.RoundTrip(r)
@@ -58,7 +59,7 @@ func configMapIsReadOnceAllowed(t *testing.T, r *rig.Rig) {
 	if _, err := kube.CoreV1().ConfigMaps(meta.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"cidr-global": "0.0.0.0/32"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	j := &journal{}
+	j := &journal{about: "configmaps"}
 	o := Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: config.Default(), Log: slog.New(slog.NewTextHandler(j, nil)), KubeVIP: types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}}
 	o.REST.Impersonate.UserName = "some-agent"
 	o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { j.next = next; return j })

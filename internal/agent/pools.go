@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/ptr"
@@ -128,7 +129,7 @@ func (a *agent) readClassic(ctx context.Context, o Options) error {
 }
 
 // newClassicCache returns a cache of objects in the namespace in which those of
-// MetalLB's kinds count.
+// MetalLB's kinds count. The options may say by selectors which of them.
 func newClassicCache(o Options, options cache.Options) (cache.Cache, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -137,7 +138,12 @@ func newClassicCache(o Options, options cache.Options) (cache.Cache, error) {
 	options.Scheme = scheme
 	options.DefaultTransform = cache.TransformStripManagedFields()
 	options.DefaultUnsafeDisableDeepCopy = ptr.To(true)
-	options.DefaultNamespaces = map[string]cache.Config{o.MetalLBNamespace: {}}
+	// Not DefaultNamespaces: see followConfigMap.
+	namespace := fields.OneTermEqualSelector("metadata.namespace", o.MetalLBNamespace)
+	if options.DefaultFieldSelector != nil {
+		namespace = fields.AndSelectors(namespace, options.DefaultFieldSelector)
+	}
+	options.DefaultFieldSelector = namespace
 	c, err := patient.NewCache(o.Log)(o.REST, options)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)

@@ -43,6 +43,7 @@ func TestStatusObjects(t *testing.T) {
 	t.Run("ServiceL2Status", func(t *testing.T) { l2StatusesAreWritten(t, r) })
 	t.Run("ConfigurationState", func(t *testing.T) { configStateIsWritten(t, r) })
 	t.Run("ConfigMap without the right", func(t *testing.T) { configMapIsReadOnceAllowed(t, r) })
+	t.Run("MetalLB's kinds without the right", func(t *testing.T) { classicsAreReadOnceAllowed(t, r) })
 }
 
 // newStatusAgent is the agent of a node with an Agent object, which writes only
