@@ -125,7 +125,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := kinds.follow(kindNativePool, woken); err != nil {
 		return err
 	}
-	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, log: o.Log}
+	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, kubevip: m, log: o.Log}
 	if f != nil {
 		status.metallb = newMetalLBStatus(f, status)
 		registry.MustRegister(f.updates, f.failures, metallbCollector{ledger: l, stale: status.metallb.stale.Load,

@@ -20,6 +20,7 @@ import (
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
 )
 
@@ -33,8 +34,12 @@ type kubevipMap struct {
 
 	mu     sync.Mutex
 	config *kubevip.Config
-	unread string // why it cannot be read, if it cannot
+	unread string    // why it cannot be read, if it cannot
+	uid    types.UID // "" if it is not there
 	told   map[lb.Reason]bool
+	// clashes are the pools that were told to be refused because others have their
+	// addresses.
+	clashes map[lb.Reason]bool
 }
 
 func newKubevipMap(o Options) *kubevipMap {
@@ -44,7 +49,7 @@ func newKubevipMap(o Options) *kubevipMap {
 	if o.KubeVIPMap == (config.KubeVIPMap{}) {
 		o.KubeVIPMap = config.KubeVIPMapFrom(func(string) string { return "" })
 	}
-	return &kubevipMap{key: types.NamespacedName(o.KubeVIPMap), config: kubevip.Parse(nil), told: map[lb.Reason]bool{}}
+	return &kubevipMap{key: types.NamespacedName(o.KubeVIPMap), config: kubevip.Parse(nil)}
 }
 
 // current returns what the ConfigMap says; nil if no class asks.
@@ -118,20 +123,50 @@ func (m *kubevipMap) read(ctx context.Context, cache client.Reader) ([]lb.Pool, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	about := corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: m.key.Namespace, Name: m.key.Name, UID: cm.UID}
-	wrong := map[lb.Reason]bool{}
-	for _, p := range parsed.Problems {
-		if wrong[p.Reason] = true; !m.told[p.Reason] && m.events != nil {
-			m.events.addOnce(about, lb.KubeVIP, p.Reason)
-		}
+	if cm.UID != m.uid {
+		m.uid, m.told, m.clashes = cm.UID, nil, nil
 	}
-	m.told = wrong
+	wrong := make([]lb.Reason, len(parsed.Problems))
+	for i, p := range parsed.Problems {
+		wrong[i] = p.Reason
+	}
+	m.told = m.tell(wrong, m.told)
 	same := parsed.SameForServices(m.config) && unread == m.unread
 	m.config, m.unread = parsed, unread
 	if !same && m.changed != nil {
 		m.changed()
 	}
 	return parsed.Pools, nil
+}
+
+// tellClashes tells which pools of it are refused because pools of other kinds have
+// their addresses: that is seen only where all pools are together.
+func (m *kubevipMap) tellClashes(usage []ipam.PoolUsage) {
+	if m == nil {
+		return
+	}
+	var wrong []lb.Reason
+	for _, u := range usage {
+		if u.Key.Dialect == lb.KubeVIP && u.Reason.Code == lb.PoolOverlap {
+			wrong = append(wrong, u.Reason)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clashes = m.tell(wrong, m.clashes)
+}
+
+// tell tells on the ConfigMap what is wrong now, but for what was told before, and
+// returns what was told by now.
+func (m *kubevipMap) tell(wrong []lb.Reason, before map[lb.Reason]bool) map[lb.Reason]bool {
+	about := corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: m.key.Namespace, Name: m.key.Name, UID: m.uid}
+	told := map[lb.Reason]bool{}
+	for _, r := range wrong {
+		if told[r] = true; !before[r] && m.events != nil && m.uid != "" {
+			m.events.addOnce(about, lb.KubeVIP, r)
+		}
+	}
+	return told
 }
 
 // servicesUsing returns all Services whose class may use pools of a dialect.

@@ -1,17 +1,20 @@
 package controller
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
 )
 
@@ -173,4 +176,48 @@ func FuzzReasonOn(f *testing.F) {
 			t.Errorf("%v of annotation %q", r, annotation)
 		}
 	})
+}
+
+// Which pools are refused is told once on the ConfigMap, and again if it is so
+// again; pools of other kinds are told themselves.
+func TestClashesAreToldOnce(t *testing.T) {
+	key := types.NamespacedName{Namespace: "kube-system", Name: "kubevip"}
+	m := &kubevipMap{key: key, uid: "one", events: newEvents(nil, slog.New(slog.DiscardHandler), func() bool { return false })}
+	clash := func(d lb.Dialect, name, with string) ipam.PoolUsage {
+		return ipam.PoolUsage{Key: lb.PoolKey{Dialect: d, Name: name}, Reason: lb.PoolOverlap.With(name, "192.0.2.1", with)}
+	}
+	told := func() (out []string) {
+		for w, ok := m.events.next(); ok; w, ok = m.events.next() {
+			out = append(out, w.about.Kind+" "+string(w.about.UID)+" "+w.event().Reason+" "+w.reason.Gist())
+		}
+		return out
+	}
+	a, b := clash(lb.KubeVIP, "cidr-a", "edge"), clash(lb.KubeVIP, "cidr-b", "edge")
+	fine := ipam.PoolUsage{Key: lb.PoolKey{Dialect: lb.KubeVIP, Name: "cidr-c"}, Reason: lb.PoolReady.With()}
+	for _, step := range []struct {
+		name  string
+		uid   types.UID
+		usage []ipam.PoolUsage
+		want  int
+	}{
+		{"one of several", "one", []ipam.PoolUsage{fine, a, clash(lb.Native, "lab", "edge"), clash(lb.MetalLB, "lab", "edge")}, 1},
+		{"the same", "one", []ipam.PoolUsage{a, fine}, 0},
+		{"one more", "one", []ipam.PoolUsage{a, b}, 1},
+		{"none", "one", []ipam.PoolUsage{fine}, 0},
+		{"again", "one", []ipam.PoolUsage{b}, 1},
+		{"it is gone", "", []ipam.PoolUsage{a}, 0},
+	} {
+		m.uid = step.uid
+		m.tellClashes(step.usage)
+		got := told()
+		if len(got) != step.want {
+			t.Errorf("%s: told %q", step.name, got)
+		}
+		for _, text := range got {
+			if !strings.HasPrefix(text, "ConfigMap one PoolOverlap ") {
+				t.Errorf("%s: %s", step.name, text)
+			}
+		}
+	}
+	(*kubevipMap)(nil).tellClashes([]ipam.PoolUsage{a}) // no class uses it
 }

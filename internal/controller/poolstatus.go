@@ -39,6 +39,8 @@ type poolStatus struct {
 	log    *slog.Logger
 	// metallb looks after MetalLB's kinds; nil if no class uses them.
 	metallb *metallbStatus
+	// kubevip is told of pools that are refused; nil if no class uses them.
+	kubevip *kubevipMap
 }
 
 // Start writes until ctx ends.
@@ -83,6 +85,7 @@ func (p *poolStatus) writeAll(ctx context.Context) bool {
 			done = false
 		}
 	}
+	p.kubevip.tellClashes(usage)
 	if p.metallb != nil {
 		done = p.metallb.writeAll(ctx, usage) && done
 	}
