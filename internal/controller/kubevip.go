@@ -235,6 +235,9 @@ func (c *services) provides() bool {
 // has and what is wrong in one write. What is wrong is told in an annotation: a
 // condition is in the status, and would need a second write to go. See
 // ARCHITECTURE.md.
+//
+// Where somebody else keeps undoing that, as who applies all of a manifest again and
+// again may do, the Service is left alone for longer and longer.
 func (c *services) provide(ctx context.Context, s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict) (reconcile.Result, error) {
 	var patch []byte
 	if backend.Serves(v) {
@@ -251,6 +254,17 @@ func (c *services) provide(ctx context.Context, s *corev1.Service, m *memo, r *l
 	} else {
 		m.untold = true
 	}
+	said, now := v.Reason.String()+backend.Text(r.Families, v), time.Now()
+	if patch != nil && m.written != "" && m.said == said {
+		m.foreign.note(s.ResourceVersion, now)
+		if m.foreign.persistent(now) {
+			if pause := m.foreign.wait(now, foreignMost); pause > 0 {
+				v.Reason = lb.ForeignWriter.With("annotations, labels or spec.loadBalancerIP, which kube-vip reads")
+				c.tell(s, m, r, v)
+				return reconcile.Result{RequeueAfter: pause}, nil
+			}
+		}
+	}
 	if patch != nil {
 		written, err := send(ctx, s, patch)
 		switch {
@@ -260,8 +274,9 @@ func (c *services) provide(ctx context.Context, s *corev1.Service, m *memo, r *l
 			return reconcile.Result{RequeueAfter: conflictRetry}, nil
 		}
 		if len(kubevip.Held(s)) == 0 && len(v.Addresses) > 0 {
-			c.waited.Observe(m.age(s, time.Now()).Seconds())
+			c.waited.Observe(m.age(s, now).Seconds())
 		}
+		m.said = said
 		m.written, m.published = written.ResourceVersion, v.Addresses
 		c.log.Info("service written", "service", s.Namespace+"/"+s.Name, "addresses", backend.Text(r.Families, v), "reason", v.Reason.Code)
 	}
@@ -269,6 +284,9 @@ func (c *services) provide(ctx context.Context, s *corev1.Service, m *memo, r *l
 		m.told = v.Reason // it was found as it should be: that was told long ago
 	}
 	m.untold = false
+	if m.told.Code == lb.ForeignWriter && m.foreign.persistent(now) { // who may be back at once
+		return reconcile.Result{RequeueAfter: foreignQuiet}, nil
+	}
 	c.tell(s, m, r, v)
 	return reconcile.Result{}, nil
 }

@@ -30,6 +30,7 @@ type memo struct {
 	// the object from the cache knows nothing of that write.
 	written   string
 	published []netip.Addr // by that write
+	said      string       // by that write, where kube-vip announces
 	// asked is what the Service asked for when it got what it publishes.
 	asked   wish
 	foreign foreignWrites

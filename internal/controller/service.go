@@ -171,7 +171,7 @@ func (c *services) minded(s *corev1.Service, m *memo, v *lb.Verdict, now time.Ti
 		return false, reconcile.Result{}
 	}
 	if overwritten {
-		v.Reason = lb.ForeignWriter.With(orNothing(addressList(native.Published(s))), orNothing(addressList(v.Addresses)))
+		v.Reason = lb.ForeignWriter.With(fmt.Sprintf("status (%s instead of %s)", orNothing(addressList(native.Published(s))), orNothing(addressList(v.Addresses))))
 		most := foreignMost
 		if c.ledger.ours(native.Published(s)) {
 			most = foreignHarmful
