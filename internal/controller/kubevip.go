@@ -246,7 +246,7 @@ func (c *services) provide(ctx context.Context, s *corev1.Service, m *memo, r *l
 		}
 		patch = backend.Patch(s, r.Families, v, c.kubevip.current().Interface(s.Namespace))
 	} else {
-		patch = backend.Wait(s, v.Reason)
+		patch = backend.Wait(s, v)
 	}
 	send := c.patch
 	if patch == nil { // of the days when Fairlead announced it

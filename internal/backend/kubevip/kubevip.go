@@ -4,6 +4,7 @@
 package kubevip
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -90,13 +91,26 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 	return p.marshal()
 }
 
-// Wait returns the patch that makes s say why it has not got what it asks for; nil
-// if it says so already. It is in an annotation, so that it goes in the one write
-// that gives the Service its address.
-func Wait(s *corev1.Service, r lb.Reason) []byte {
+// Wait returns the patch that makes s say v, which does not Serve: why it has not
+// got what it asks for; nil if it says so already. It is in an annotation, so that
+// it goes in the one write that gives the Service its address. What s has no more
+// may be somebody else's by now, so that is noted, too.
+func Wait(s *corev1.Service, v lb.Verdict) []byte {
 	p := newPatch(s)
-	p.note(native.AnnotationReason, note(r))
+	p.note(native.AnnotationReason, note(v.Reason))
+	if left := listed(v.Addresses); kubevip.Noted(s) && !sameSet(listed(kubevip.Held(s)), left) {
+		p.note(kubevip.AnnotationGiven, cmp.Or(left, kubevip.Nothing))
+		p.note(kubevip.AnnotationAsked, "")
+	}
 	return p.marshal()
+}
+
+func listed(addresses []netip.Addr) string {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, ",")
 }
 
 // note is what is written of r: nothing if all is well.

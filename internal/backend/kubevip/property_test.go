@@ -41,6 +41,8 @@ func (c *cluster) settle(names ...string) {
 		v, changed := c.ledger.Settle(c.request(s), kubevip.Held(s))
 		if Serves(v) {
 			c.write(names[0], v)
+		} else if patch := Wait(s, v); patch != nil {
+			c.services[names[0]] = must(applied(s, patch))
 		}
 		names = append(names[1:], namesOf(changed)...)
 	}
@@ -132,24 +134,21 @@ func TestServicesKeepWhatIsWritten(t *testing.T) {
 		configure(t)
 		wishes := rapid.SampledFrom([]string{"", "10.0.0.3", "10.0.0.4, fd00::4", "fd00::5", "0.0.0.0", "203.0.113.9", "::,10.0.0.5", "x", "0.0.0.0,10.0.0.1"})
 		addresses := rapid.SampledFrom([]string{"", "10.0.0.3", "fd00::4", "0.0.0.0", "10.0.0.6"})
-		pick := func(t *rapid.T) string {
-			if len(c.services) == 0 {
-				t.Skip("none")
+		pick := func(t *rapid.T) string { return rapid.SampledFrom(c.names()).Draw(t, "service") }
+		create := func(t *rapid.T) {
+			s := drawService(t, len(c.services))
+			if asks := wishes.Draw(t, "asks"); asks != "" {
+				s.Annotations[kubevip.AnnotationAddresses] = asks
 			}
-			return rapid.SampledFrom(c.names()).Draw(t, "service")
+			s.Spec.LoadBalancerIP = addresses.Draw(t, "in the spec")
+			c.services[s.Name] = s
+			c.settle(s.Name)
 		}
+		create(t) // one at least, to pick
 		t.Repeat(map[string]func(*rapid.T){
 			"configure": configure,
 			"restart":   func(*rapid.T) { c.restart() },
-			"create": func(t *rapid.T) {
-				s := drawService(t, len(c.services))
-				if asks := wishes.Draw(t, "asks"); asks != "" {
-					s.Annotations[kubevip.AnnotationAddresses] = asks
-				}
-				s.Spec.LoadBalancerIP = addresses.Draw(t, "in the spec")
-				c.services[s.Name] = s
-				c.settle(s.Name)
-			},
+			"create":    create,
 			"left": func(t *rapid.T) { // by kube-vip's cloud provider, with addresses of its own
 				s := drawService(t, len(c.services))
 				s.Labels[kubevip.Label] = kubevip.LabelValue

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
 
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/lb"
 )
 
@@ -53,7 +54,9 @@ func TestScripts(t *testing.T) {
 				case "released":
 					make = func() []byte { return Release(s, "eth0", rest == "") }
 				case "waits":
-					make = func() []byte { return Wait(s, lb.InvalidRequest.With(rest)) }
+					make = func() []byte {
+						return Wait(s, lb.Verdict{Addresses: kubevip.Held(s), Reason: lb.InvalidRequest.With(rest)})
+					}
 				case "deleted":
 					make = func() []byte { return LetGo(s) }
 				default:

@@ -23,10 +23,17 @@ import (
 //	as it  -       a wish, granted     whatever it was
 //	text   as it   a copy, and more    a wish, granted
 //
+// A Service that loses what it had, because it asks for something else that it
+// cannot have, is given what is left of it, or Nothing.
+//
 // Everything else is a wish that is yet to be granted. kube-vip's cloud provider
 // leaves no notes, but what it gave it writes into both places and sets Label. Of
 // what is asked for in the spec it makes a copy and sets no Label; of what is asked
 // for in the annotation it makes none.
+
+// Nothing is what AnnotationGiven says of a Service that had something and has it
+// no more.
+const Nothing = "nothing"
 
 // Ignored says whether kube-vip is told to leave s alone.
 func Ignored(s *corev1.Service) bool {
@@ -38,7 +45,7 @@ func Ignored(s *corev1.Service) bool {
 // was written there by us or by kube-vip's cloud provider; "" if nothing was.
 func Given(s *corev1.Service) string {
 	if Noted(s) {
-		return s.Annotations[AnnotationGiven]
+		return strings.TrimPrefix(s.Annotations[AnnotationGiven], Nothing)
 	}
 	text := annotated(s)
 	if s.Labels[Label] == LabelValue && text != "" && s.Spec.LoadBalancerIP == First(text) {
