@@ -67,7 +67,9 @@ Service, `+"`Ready`"+` on a pool and on an agent), the reason of the event, and 
 the metric. What agents tell about Services is told by events alone. The list is complete.
 
 Where MetalLB has an event of its own for the same thing, a Service that is served in
-MetalLB's words has the event under MetalLB's name.
+MetalLB's words has the event under MetalLB's name. One that is served in kube-vip's words
+has it under a name that cloud providers use:
+[which is which](../guides/migrate-from-kube-vip.md#when-a-service-waits).
 
     kubectl describe service NAME    # the events
     kubectl get service NAME -o yaml # the condition
