@@ -36,14 +36,14 @@ const (
 	//
 	// Type: "true" or "false"
 	// Default: "false"
-	// Impact: none on Services that have an address
+	// Impact: none on Services that have an address of a pool; those that share one from a DHCP server ask for others
 	KeyShare = "allow-share-"
 
 	// KeyShared is another spelling of allow-share-.
 	//
 	// Type: "true" or "false"
 	// Default: "false"
-	// Impact: none on Services that have an address
+	// Impact: as allow-share-
 	KeyShared = "allow-shared-"
 
 	// KeyQuota limits how many addresses the namespace may have from its pool; with
