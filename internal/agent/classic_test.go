@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -34,7 +33,7 @@ func classicsAreReadOnceAllowed(t *testing.T, r *rig.Rig) {
 		j := &journal{about: "/metallb.io/v1beta"}
 		o := Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: config.Default(), Log: slog.New(slog.DiscardHandler), MetalLBNamespace: rig.MetalLBNamespace}
 		o.REST.Impersonate.UserName = "some-agent"
-		o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { j.next = next; return j })
+		o.REST.Wrap(j.of)
 		a := newTestAgent(t)
 		a.inbox, a.reporting = newInbox(), a.background
 		return a, j, o

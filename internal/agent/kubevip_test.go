@@ -26,7 +26,6 @@ type journal struct {
 	about string // in the path
 	mu    sync.Mutex
 	text  bytes.Buffer
-	next  http.RoundTripper
 }
 
 func (j *journal) Write(b []byte) (int, error) {
@@ -41,12 +40,19 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-func (j *journal) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.Contains(r.URL.Path, j.about) {
-		_, _ = j.Write([]byte("asked for " + r.URL.Path + "\n"))
-	}
-	return j.next.RoundTrip(r)
+// of notes what goes through next, of which each client has its own.
+func (j *journal) of(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if strings.Contains(r.URL.Path, j.about) {
+			_, _ = j.Write([]byte("asked for " + r.URL.Path + "\n"))
+		}
+		return next.RoundTrip(r)
+	})
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // An agent that may not read the ConfigMap goes on without it, says so once, and
 // takes it up when it may: by the narrowest right, for one ConfigMap of one namespace.
@@ -62,7 +68,7 @@ func configMapIsReadOnceAllowed(t *testing.T, r *rig.Rig) {
 	j := &journal{about: "configmaps"}
 	o := Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: config.Default(), Log: slog.New(slog.NewTextHandler(j, nil)), KubeVIP: types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}}
 	o.REST.Impersonate.UserName = "some-agent"
-	o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { j.next = next; return j })
+	o.REST.Wrap(j.of)
 	t.Run("and ends", func(t *testing.T) { // see TestMain for what it may leave behind
 		a := newTestAgent(t)
 		a.inbox = newInbox()
