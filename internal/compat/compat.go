@@ -55,6 +55,8 @@ func (c Context) Request(s *corev1.Service) lb.Request {
 			config = kubevip.Parse(nil)
 		}
 		config.Amend(&r, s)
+	} else if slices.Contains(c.Dialects, lb.KubeVIP) && strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(lb.KubeVIP)+"/") {
+		kubevip.Stay(&r)
 	}
 	for field := range strings.SplitSeq(s.Annotations[native.AnnotationDHCP], ",") {
 		for _, f := range lb.Families {

@@ -142,7 +142,7 @@ func Run(ctx context.Context, o Options) error {
 		steps = append(steps,
 			func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
 			func() error { return mgr.Add(kinds) },
-			func() error { return watchPools(mgr, sources, l) },
+			func() error { return watchPools(mgr, sources, l, svc.agents) },
 			func() error { return watchNodes(mgr, l) },
 			func() error { return watchAgents(mgr, svc.agents, kinds) },
 			func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -114,12 +115,13 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 type held struct {
 	service   *corev1.Service
 	class     *config.Class
+	left      bool // see leftBy
 	published []netip.Addr
 }
 
 func (h held) request(namespaces map[string]map[string]string, m *kubevipMap) lb.Request {
 	labels, known := namespaces[h.service.Namespace]
-	if !known || h.service.DeletionTimestamp != nil {
+	if !known || h.left || h.service.DeletionTimestamp != nil {
 		return unchanged(h.service, h.class, m.current())
 	}
 	r, _ := m.requestOf(h.service, h.class, labels)
@@ -154,11 +156,12 @@ func (i *importer) listServices(ctx context.Context) ([]held, error) {
 		for n := range page.Items {
 			s := &page.Items[n]
 			class := servedBy(i.config, s)
-			if class == nil {
+			left := leftBy(i.config, s)
+			if class = cmp.Or(class, left); class == nil {
 				continue
 			}
 			s.ManagedFields = nil
-			out = append(out, held{service: s, class: class, published: publishedOf(s, class)})
+			out = append(out, held{service: s, class: class, left: left != nil, published: publishedOf(s, class)})
 		}
 		if opts.Continue = page.Continue; opts.Continue == "" {
 			return out, nil

@@ -52,6 +52,16 @@ func (l *ledger) do(f func(*ipam.Allocator) []types.NamespacedName) {
 	l.touch()
 }
 
+// isImported says whether everything that is held is known.
+func (l *ledger) isImported() bool {
+	select {
+	case <-l.imported:
+		return true
+	default:
+		return false
+	}
+}
+
 // touch has the statuses of pools looked after; it never blocks.
 func (l *ledger) touch() {
 	select {

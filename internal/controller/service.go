@@ -67,7 +67,15 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	class := servedBy(c.config, &s)
+	left := leftBy(c.config, &s)
 	switch {
+	case class == nil && left != nil:
+		c.memos.forget(req.NamespacedName)
+		c.ledger.settle(unchanged(&s, left, c.kubevip.current()), publishedOf(&s, left))
+		if s.DeletionTimestamp != nil && c.readsMarks() && backend.Kept(&s) {
+			return c.letGo(ctx, &s)
+		}
+		return reconcile.Result{}, nil
 	case class == nil:
 		return c.release(ctx, &s)
 	case s.DeletionTimestamp != nil:
@@ -110,6 +118,21 @@ func (c *services) withoutNative(v lb.Verdict, class *config.Class) lb.Verdict {
 		v.Reason = v.Reason.And(lb.PoolsUnreadable.With("kind Pool", why, "Install Fairlead's CRDs (chart value crds.enabled), and allow it to get, list and watch that"))
 	}
 	return v
+}
+
+// leftBy returns the class that gave s its addresses, if none serves it now: the
+// configuration has changed. Nobody else gets them while s is there, and s is left
+// alone.
+func leftBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
+	switch {
+	case s.Spec.Type != corev1.ServiceTypeLoadBalancer || cfg.Class(ptr.Deref(s.Spec.LoadBalancerClass, "")) != nil:
+		return nil
+	case readyCondition(s) != nil && attested(s):
+		return &config.Class{Backend: config.Announce, Pools: []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}}
+	case s.Labels[kubevip.Label] == kubevip.LabelValue && cfg.Uses(lb.KubeVIP):
+		return &config.Class{Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}
+	}
+	return nil
 }
 
 // servedBy returns the class that gives s addresses from pools, or nil if s is not

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/lb"
 )
@@ -124,6 +125,9 @@ func (w wish) change(now wish) string {
 func noLongerOurs(s *corev1.Service) string {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return "it is no longer of type LoadBalancer"
+	}
+	if kubevip.Ignored(s) {
+		return "the annotation " + kubevip.AnnotationIgnore + " leaves it to others"
 	}
 	return "its class is not served"
 }

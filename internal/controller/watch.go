@@ -210,9 +210,9 @@ func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker
 	return nil
 }
 
-func watchPools(mgr manager.Manager, sources poolSources, l *ledger) error {
+func watchPools(mgr manager.Manager, sources poolSources, l *ledger, agents *agents) error {
 	f, kinds := sources.foreign, sources.kinds
-	c, err := newController(mgr, "pool", f.count(&pools{poolSources: sources, ledger: l}), 1)
+	c, err := newController(mgr, "pool", f.count(&pools{poolSources: sources, ledger: l, agents: agents}), 1)
 	if err != nil {
 		return err
 	}

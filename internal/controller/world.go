@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
@@ -25,18 +26,55 @@ import (
 type pools struct {
 	poolSources
 	ledger *ledger
+	agents *agents
 }
 
 func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var err error
 	c.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
 		var all []lb.Pool
+		before, unread := c.kubevip.state()
 		if all, err = c.read(ctx); err != nil {
 			return nil
 		}
-		return a.SetPools(all)
+		changed := c.readAnew(ctx, a, all, before, unread)
+		return append(changed, a.SetPools(all)...)
 	})
 	return reconcile.Result{}, err
+}
+
+// readAnew reads Services again if kube-vip's ConfigMap says something else about
+// them than before. That is between the pools that it had and those that it has:
+// else who waits would have an address of the new ones by what he asked for before,
+// or one of the old ones by what he asks for now.
+func (c *pools) readAnew(ctx context.Context, a *ipam.Allocator, all []lb.Pool, before *kubevip.Config, unread string) (changed []types.NamespacedName) {
+	now, cannot := c.kubevip.state()
+	if now == nil || !c.ledger.isImported() || now.SameForServices(before) && cannot == unread {
+		return nil
+	}
+	var services corev1.ServiceList
+	var namespaces corev1.NamespaceList
+	if c.cache.List(ctx, &services, client.UnsafeDisableDeepCopy) != nil || c.cache.List(ctx, &namespaces, client.UnsafeDisableDeepCopy) != nil {
+		return nil // never, the cache is filled; they are all in the queue anyway
+	}
+	changed = a.SetPools(slices.DeleteFunc(slices.Clone(all), func(p lb.Pool) bool { return p.Key.Dialect == lb.KubeVIP }))
+	labels := map[string]map[string]string{}
+	for i := range namespaces.Items {
+		labels[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+	}
+	for i := range services.Items {
+		s := &services.Items[i]
+		class := servedBy(c.config, s)
+		_, known := a.Verdict(client.ObjectKeyFromObject(s))
+		if class == nil || !known || s.DeletionTimestamp != nil || !slices.Contains(class.Pools, lb.KubeVIP) {
+			continue
+		}
+		r, _ := c.kubevip.requestOf(s, class, labels[s.Namespace])
+		r.Leased = c.agents.leased(s)
+		_, others := a.Settle(r, nil)
+		changed = append(changed, others...)
+	}
+	return changed
 }
 
 // poolSources are where pools are from.

@@ -52,6 +52,14 @@ func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
 	}
 }
 
+// Stay lets a Service whose address is of a ConfigMap that is gone stay there with
+// those that it shares it with.
+func Stay(r *lb.Request) {
+	if r.ShareKey == "" {
+		r.ShareKey, r.ShareAmong, r.ShareOnly, r.Alone = shareKey, "pool ", &ipv4, true
+	}
+}
+
 // Narrow limits r to the families of which s names an address, or a DHCP server's,
 // in its annotation: where kube-vip announces that is all that s has, whatever
 // else it could have.
