@@ -3,8 +3,10 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"time"
 
@@ -91,9 +93,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	f := newForeign(o, kinds, l)
-	mgr, err := newManager(o, kinds, m)
+	mgr, err := awaitManager(ctx, o, kinds, m)
 	if err != nil {
-		return err
+		return unlessEnded(ctx, err)
 	}
 	kinds.cache = mgr.GetCache()
 	writer, err := newWriter(o.REST)
@@ -176,6 +178,23 @@ func unlessEnded(ctx context.Context, err error) error {
 		return nil
 	default:
 		return err
+	}
+}
+
+// awaitManager is newManager, which asks the API server about kinds, for one that
+// may be away.
+func awaitManager(ctx context.Context, o Options, kinds *optional, m *kubevipMap) (manager.Manager, error) {
+	for {
+		mgr, err := newManager(o, kinds, m)
+		if _, away := errors.AsType[*url.Error](err); !away {
+			return mgr, err
+		}
+		o.Log.Warn("the API server cannot be asked; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(retryAPIServer):
+		}
 	}
 }
 

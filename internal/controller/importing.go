@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,10 +98,19 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		}
 		a.SetPools(pools)
 		a.SetNodes(nodes)
+		var heirs []lb.Request
 		for _, s := range list {
 			r := s.request(namespaces, i.kubevip)
 			r.Leased = i.agents.leased(s.service)
 			a.Import(r, s.published)
+			if inherits(s.service, s.class) {
+				heirs = append(heirs, r)
+			}
+		}
+		// What was given comes before what is only asked for.
+		slices.SortStableFunc(heirs, func(a, b lb.Request) int { return a.Created.Compare(b.Created) })
+		for _, r := range heirs {
+			a.Settle(r, nil)
 		}
 		a.SettleAll()
 		return nil // every Service is in the controller's queue anyway
