@@ -23,6 +23,7 @@ var nodePackages = []struct{ name, program string }{
 	{"conntrack", "conntrack"},
 	{"util-linux", "nsenter"},
 	{"mount", "mount"},
+	{"curl", "curl"}, // for people, on the client host
 	{"containernetworking-plugins", ""},
 }
 

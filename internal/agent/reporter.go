@@ -23,6 +23,8 @@ import (
 const (
 	// eventsKept bounds what waits while the API server is away.
 	eventsKept = 1000
+	// eventsPerSecond is how many an agent writes at most.
+	eventsPerSecond = 50
 )
 
 // reporter writes the Agent object and events, in its own time.

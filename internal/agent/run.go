@@ -190,7 +190,11 @@ func Run(ctx context.Context, o Options) error {
 	a.reporting, a.endReporting = context.WithCancel(background)
 	defer a.endReporting()
 
-	kube, err := kubernetes.NewForConfig(o.REST)
+	// A node that takes over a thousand addresses has as many events to tell: those
+	// that come next are not to wait for minutes.
+	swift := rest.CopyConfig(o.REST)
+	swift.QPS, swift.Burst = eventsPerSecond, 2*eventsPerSecond
+	kube, err := kubernetes.NewForConfig(swift)
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}

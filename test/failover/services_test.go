@@ -120,6 +120,9 @@ func listen(t *testing.T, node string) {
 // A thousand addresses of one node, each answered for by one other node when it
 // dies.
 func TestThousandAddresses(t *testing.T) {
+	// The survivors have thousands of events to write; those of the next test would
+	// come behind them.
+	t.Cleanup(endAll)
 	w := newWorld(t)
 	// The controller would take back what it has not given.
 	stopController()
