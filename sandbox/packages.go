@@ -95,8 +95,8 @@ func aptGet(ctx context.Context, note io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-y", "-o", "DPkg::Lock::Timeout=300"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	var output strings.Builder
-	cmd.Stdout = io.MultiWriter(note, &output)
-	cmd.Stderr = &output
+	both := io.MultiWriter(note, &output)
+	cmd.Stdout, cmd.Stderr = both, both // the same, so that nobody writes both at once
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, tailOf(strings.Split(strings.TrimSpace(output.String()), "\n")))
 	}
