@@ -163,10 +163,11 @@ func TestSharersOfAnotherCluster(t *testing.T) {
 		id := d.identity(d.services[client.ObjectKeyFromObject(s)].tokens[lb.IPv4])
 		return id.MAC.String()
 	}
-	if identity("one") == identity("two") {
+	one, two, again := identity("one"), identity("two"), identity("one")
+	if one == two {
 		t.Error("one identity for Services of two clusters")
 	}
-	if identity("one") != identity("one") {
+	if one != again {
 		t.Error("two identities for one")
 	}
 }

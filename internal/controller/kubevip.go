@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -299,16 +298,9 @@ func conditionGone(s *corev1.Service) []byte {
 	return marshalPatch(s, map[string]any{}, map[string]any{"conditions": []any{map[string]any{"$patch": "delete", "type": ConditionReady}}})
 }
 
-// patch sends a patch of the Service itself; see write.
+// patch sends a patch of the Service itself; see send.
 func (c *services) patch(ctx context.Context, s *corev1.Service, patch []byte) (*corev1.Service, error) {
-	written, err := c.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: component})
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("write service %s/%s: %w", s.Namespace, s.Name, err)
-	}
-	return written, nil
+	return c.send(ctx, s, patch)
 }
 
 // letGo lets a Service go that is being deleted: one of backend kube-vip, or one

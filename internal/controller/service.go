@@ -208,16 +208,21 @@ func (c *services) minded(s *corev1.Service, m *memo, v *lb.Verdict, now time.Ti
 	return false, reconcile.Result{RequeueAfter: foreignQuiet}
 }
 
-// write sends a patch of the status subresource. No error and no Service means
-// that it did not fit the object any more; a newer version is on its way.
+// write sends a patch of the status subresource; see send.
 func (c *services) write(ctx context.Context, s *corev1.Service, patch []byte) (*corev1.Service, error) {
+	return c.send(ctx, s, patch, "status")
+}
+
+// send sends a patch. No error and no Service means that it did not fit the object
+// any more; a newer version is on its way.
+func (c *services) send(ctx context.Context, s *corev1.Service, patch []byte, subresource ...string) (*corev1.Service, error) {
 	written, err := c.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{FieldManager: component}, "status")
+		metav1.PatchOptions{FieldManager: component}, subresource...)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("write status of service %s/%s: %w", s.Namespace, s.Name, err)
+		return nil, fmt.Errorf("write %s: %w", strings.Join(append([]string{"service " + s.Namespace + "/" + s.Name}, subresource...), ", "), err)
 	}
 	return written, nil
 }

@@ -84,8 +84,8 @@ func (s *story) provided(name, addresses string) (*corev1.Service, error) {
 		}
 	}
 	for _, f := range svc.ManagedFields {
-		if f.Manager == "fairlead" && f.Subresource == "status" && strings.Contains(string(f.FieldsV1.Raw), "f:loadBalancer") {
-			return nil, fmt.Errorf("we wrote the status: %s", f.FieldsV1.Raw)
+		if f.Manager == "fairlead" && f.Subresource == "status" && strings.Contains(f.FieldsV1.GetRawString(), "f:loadBalancer") {
+			return nil, fmt.Errorf("we wrote the status: %s", f.FieldsV1.GetRawString())
 		}
 	}
 	word := "EnsuredLoadBalancer"
