@@ -25,6 +25,10 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 		reason := lb.AddressIsNode.With(x, node)
 		return &reason
 	}
+	if owner := a.owner(x); owner != "" {
+		reason := lb.AddressIsCluster.With(x, owner)
+		return &reason
+	}
 	var asked *pool
 	if r.Pool != "" {
 		if asked = a.resolve(r); asked == nil {
