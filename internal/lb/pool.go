@@ -90,6 +90,11 @@ type Pool struct {
 	// any, nobody does.
 	Advertisements []Advertisement
 
+	// Object, if set, is where the pool was written down, and is told if the pool is
+	// refused because others have its addresses. Pools that are objects themselves
+	// have a status instead.
+	Object *Object
+
 	// Invalid, if set, says why the pool hands out nothing.
 	Invalid *Reason
 }

@@ -78,6 +78,18 @@ type Request struct {
 	// one that has an address is told in those of its pool.
 	Voice Dialect
 
+	// Interface on which the Service is to be announced, where its namespace has one.
+	Interface string
+
+	// Inherits: the Service asks for what it was given, by somebody who does not
+	// announce it any more. That comes before what others only ask for.
+	Inherits bool
+	// AsIs: nothing can be said about the Service at present. It goes on as it is.
+	AsIs bool
+	// Unread, if set, tells of pools that cannot be read. It is added where there is
+	// no pool for the Service.
+	Unread *Reason
+
 	// Evidence for the addresses that the Service publishes.
 	Evidence Evidence
 

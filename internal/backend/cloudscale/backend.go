@@ -2,11 +2,11 @@ package cloudscale
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/cloudscale"
@@ -21,15 +21,19 @@ type Options struct {
 	// Cluster is this cluster's name in the project. What is created is tagged
 	// with it; orphans are only looked for if it is not empty.
 	Cluster string
+	// Unclassed says that Services without a class are this backend's: one that
+	// became another type had a load balancer by no other sign than its finalizer.
+	Unclassed bool
 }
 
 // Backend makes load balancers what Services ask for. It is safe for concurrent
 // use, as long as nobody works on the same Service at the same time.
 type Backend struct {
-	client  *cloudscale.Client
-	servers *cloudscale.Listing
-	cluster string
-	have    *inventory
+	client    *cloudscale.Client
+	servers   *cloudscale.Listing
+	cluster   string
+	unclassed bool
+	have      *inventory
 
 	// paced is set once the cloud refused a change because of the one before:
 	// from then on a look is taken after each.
@@ -53,56 +57,26 @@ type memo struct {
 
 // New makes a backend.
 func New(o Options) *Backend {
-	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, have: newInventory(o.Client), creating: newPace(firstLook, lookAgainMost), changing: newPace(firstTry, tryAgainMost), memos: map[types.UID]memo{}}
-}
-
-// Want is what Kubernetes says about one Service.
-type Want struct {
-	Service *corev1.Service
-	// Gone: the Service is being deleted, or is no longer ours. Nothing of it
-	// shall be left, whatever it says.
-	Gone bool
-	// Nodes of the cluster: all of them.
-	Nodes []*corev1.Node
-	// Services of the cluster: all of type LoadBalancer. Two may ask for the same.
-	Services []*corev1.Service
-	// DryRun: only tell what would be done.
-	DryRun bool
-}
-
-// Outcome is what a look at one Service has led to.
-type Outcome struct {
-	// Plan that was made, and how many of its steps were done.
-	Plan lb.Plan
-	Done int
-
-	// Reason is how the Service stands.
-	Reason lb.Reason
-	// Tell has what else is to be told, by events. What holds for longer is here
-	// at every look, in the same words.
-	Tell []lb.Reason
-
-	// Annotations to be written on the Service; nil: none.
-	Annotations map[string]string
-	// Ingress to be published; nil: what is published stays.
-	Ingress []corev1.LoadBalancerIngress
-
-	// Gone: nothing is left in the cloud.
-	Gone bool
-	// Again is when to look again; 0: when something has changed.
-	Again time.Duration
+	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, unclassed: o.Unclassed, have: newInventory(o.Client), creating: newPace(firstLook, lookAgainMost), changing: newPace(firstTry, tryAgainMost), memos: map[types.UID]memo{}}
 }
 
 // Sync takes one look at a Service and does what can be done now. An error is
 // also told in the outcome; without Again it is to be tried again as any error.
-func (b *Backend) Sync(ctx context.Context, w Want) (Outcome, error) {
+func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
+	s := &w.Service
+	switch {
+	case w.Gone && !mayHaveLoadBalancer(s, b.unclassed):
+		return released(s), nil
+	case !w.Gone && !w.DryRun && !slices.Contains(s.Finalizers, Finalizer):
+		return kept(s), nil
+	}
 	seen, err := b.Observe(ctx, w)
 	if err != nil {
 		return failed(w, err), err
 	}
-	out := Outcome{Plan: seen.Plan(), Tell: seen.Tell, Again: seen.again}
+	out := lb.Outcome{Plan: seen.Plan(), Tell: seen.Tell, Again: seen.again}
 	if w.DryRun {
-		out.dry(seen)
+		dry(&out, seen)
 		return out, nil
 	}
 	news := b.news(w, seen, out.Plan)
@@ -117,7 +91,7 @@ func (b *Backend) Sync(ctx context.Context, w Want) (Outcome, error) {
 	}
 	if err != nil {
 		f := failed(w, err)
-		out.Reason, out.Annotations = f.Reason, b.annotations(seen, result)
+		out.Reason, out.Condition, out.Marks.Annotations = f.Reason, f.Condition, b.annotations(seen, result)
 		if f.Again > 0 {
 			out.Again = f.Again
 		}

@@ -7,10 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
-
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
@@ -48,7 +44,7 @@ type Desired struct {
 
 // decide makes the Desired of a Service that is to be served. Why it cannot be,
 // or not in full, is in blocked; what else is to be told is in tell.
-func decide(w Want, f fleet, settings compat.Settings, problems []compat.Problem) (d Desired, blocked *lb.Reason, tell []lb.Reason) {
+func decide(w lb.Want, f fleet, settings compat.Settings, problems []compat.Problem) (d Desired, blocked *lb.Reason, tell []lb.Reason) {
 	d = Desired{Settings: settings, Endpoints: f.Endpoints, Contested: contested(w, settings.FloatingIPs)}
 	d.KeepMembers = f.selected > 0 && f.mapped == 0
 	if len(f.Zones) == 1 {
@@ -59,11 +55,11 @@ func decide(w Want, f fleet, settings compat.Settings, problems []compat.Problem
 		r := invalid(problems)
 		blocked = &r
 	}
-	for _, key := range compat.Unknown(w.Service) {
+	for _, key := range compat.Unknown(&w.Service) {
 		tell = append(tell, lb.UnknownAnnotation.With(key))
 	}
 	if !d.Nothing {
-		tell = append(tell, f.tell(&settings, w.Service)...)
+		tell = append(tell, f.tell(&settings, &w.Service)...)
 	}
 	return d, blocked, tell
 }
@@ -103,7 +99,7 @@ func place(d *Desired, f fleet) (string, *lb.Reason) {
 }
 
 // tell says what is to be told of the nodes.
-func (f *fleet) tell(s *compat.Settings, service *corev1.Service) []lb.Reason {
+func (f *fleet) tell(s *compat.Settings, service *lb.Service) []lb.Reason {
 	var out []lb.Reason
 	if len(f.Skipped) > 0 {
 		out = append(out, lb.NodesSkipped.With(strings.Join(f.Skipped, "; ")))
@@ -123,13 +119,13 @@ func (f *fleet) tell(s *compat.Settings, service *corev1.Service) []lb.Reason {
 }
 
 // contested returns which of the floating IPs other Services ask for as well.
-func contested(w Want, wanted []netip.Prefix) map[netip.Prefix]string {
+func contested(w lb.Want, wanted []netip.Prefix) map[netip.Prefix]string {
 	out := map[netip.Prefix]string{}
-	for _, other := range w.others() {
-		for _, p := range compat.FloatingIPs(other) {
+	for _, other := range others(w) {
+		for _, p := range compat.FloatingIPs(&other) {
 			for _, mine := range wanted {
 				if sameNetwork(p, mine) {
-					out[mine] = other.Namespace + "/" + other.Name
+					out[mine] = other.Key.String()
 				}
 			}
 		}
@@ -138,24 +134,17 @@ func contested(w Want, wanted []netip.Prefix) map[netip.Prefix]string {
 }
 
 // others are Services that are served, except for this one.
-func (w Want) others() []*corev1.Service {
-	var out []*corev1.Service
-	for _, s := range w.Services {
-		if s.UID != w.Service.UID && s.DeletionTimestamp == nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer {
-			out = append(out, s)
-		}
-	}
-	slices.SortFunc(out, func(a, b *corev1.Service) int {
-		return strings.Compare(key(a).String(), key(b).String())
+func others(w lb.Want) []lb.Service {
+	return slices.DeleteFunc(slices.Clone(w.Peers), func(s lb.Service) bool {
+		return s.UID == w.Service.UID || s.Deleting || !s.LoadBalancer
 	})
-	return out
 }
 
 func sameNetwork(a, b netip.Prefix) bool { return a.Addr() == b.Addr() || a.Masked() == b.Masked() }
 
 // tags of what is made for a Service.
-func (b *Backend) tags(s *corev1.Service, v compat.Version) cloudscale.Tags {
-	t := cloudscale.Tags{tagUID: string(s.UID), tagService: key(s).String(), tagVersion: fmt.Sprint(int(v))}
+func (b *Backend) tags(s *lb.Service, v compat.Version) cloudscale.Tags {
+	t := cloudscale.Tags{tagUID: string(s.UID), tagService: s.Key.String(), tagVersion: fmt.Sprint(int(v))}
 	if b.cluster != "" {
 		t[tagCluster] = b.cluster
 	}
@@ -177,12 +166,6 @@ func lacks(have, want cloudscale.Tags) (missing []string, all cloudscale.Tags) {
 	}
 	return missing, all
 }
-
-func key(s *corev1.Service) types.NamespacedName {
-	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
-}
-
-func labelSet(n *corev1.Node) labels.Set { return n.Labels }
 
 // list writes words as they are read in a sentence.
 func list(words []string) string {

@@ -3,8 +3,6 @@ package cloudscale
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
@@ -19,8 +17,8 @@ type found struct {
 // find looks for a Service's load balancer: by the UUID that is written down, and
 // by its name. It answers to one at most; of several none is touched, unless
 // they shall all go and are certainly its own.
-func find(w Want, all []cloudscale.LoadBalancer) found {
-	uuid, name := compat.UUID(w.Service), compat.Name(w.Service)
+func find(w lb.Want, all []cloudscale.LoadBalancer) found {
+	uuid, name := compat.UUID(&w.Service), compat.Name(&w.Service)
 	var f found
 	for _, o := range all {
 		if o.UUID != uuid && (o.Name != name || name == "") {
@@ -42,7 +40,7 @@ func find(w Want, all []cloudscale.LoadBalancer) found {
 	if w.Gone {
 		var certain []cloudscale.LoadBalancer
 		for _, o := range f.own {
-			if o.UUID == uuid || o.Name == compat.DefaultName(w.Service) || o.Tags[tagUID] == string(w.Service.UID) {
+			if o.UUID == uuid || o.Name == compat.DefaultName(&w.Service) || o.Tags[tagUID] == string(w.Service.UID) {
 				certain = append(certain, o)
 			}
 		}
@@ -60,30 +58,30 @@ func find(w Want, all []cloudscale.LoadBalancer) found {
 
 // ownerOf returns the other Service that a load balancer belongs to, if there is
 // one: by our tags, or by its name, or because an older Service says so as well.
-func ownerOf(o *cloudscale.LoadBalancer, w Want) string {
-	for _, other := range w.others() {
-		uid, says := o.Tags[tagUID], compat.UUID(other) == o.UUID
+func ownerOf(o *cloudscale.LoadBalancer, w lb.Want) string {
+	for _, other := range others(w) {
+		uid, says := o.Tags[tagUID], compat.UUID(&other) == o.UUID
 		switch {
 		case uid == string(other.UID),
-			uid == "" && o.Name == compat.DefaultName(other),
-			uid == "" && says && (compat.UUID(w.Service) != o.UUID || older(other, w.Service)):
-			return key(other).String()
+			uid == "" && o.Name == compat.DefaultName(&other),
+			uid == "" && says && (compat.UUID(&w.Service) != o.UUID || older(&other, &w.Service)):
+			return other.Key.String()
 		}
 	}
 	return ""
 }
 
 // older says whether a is older than b: by creation time, then by UID.
-func older(a, b *corev1.Service) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+func older(a, b *lb.Service) bool {
+	if !a.Created.Equal(b.Created) {
+		return a.Created.Before(b.Created)
 	}
 	return a.UID < b.UID
 }
 
 // version by which a Service is read: as it says; if it does not, as its load
 // balancer was made. One that was there before us is read as it was then.
-func version(s *corev1.Service, own *cloudscale.LoadBalancer) compat.Version {
+func version(s *lb.Service, own *cloudscale.LoadBalancer) compat.Version {
 	if v := compat.ConfigVersion(s); v != 0 {
 		return v
 	}

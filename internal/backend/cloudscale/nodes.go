@@ -5,31 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/lb"
 )
-
-// drainTaint is set on a node before the cluster autoscaler removes it.
-const drainTaint = "ToBeDeletedByClusterAutoscaler"
-
-// receives says whether a node may receive the traffic of load balancers: by the
-// rules of all cloud controllers. Whether it is Ready does not count, the health
-// monitors know better.
-func receives(n *corev1.Node) bool {
-	if n.DeletionTimestamp != nil {
-		return false
-	}
-	if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
-		if excluded, err := strconv.ParseBool(v); err != nil || excluded {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drainTaint })
-}
 
 // endpoint is an address of a node in a subnet that load balancers reach.
 type endpoint struct {
@@ -50,14 +32,15 @@ type fleet struct {
 
 // muster finds the servers of nodes. A node that has none is left out, and stops
 // no other.
-func muster(nodes []*corev1.Node, servers []cloudscale.Server, s *compat.Settings) fleet {
+func muster(nodes []lb.Node, servers []cloudscale.Server, s *compat.Settings) fleet {
 	var f fleet
-	for _, n := range nodes {
-		if !receives(n) {
+	for i := range nodes {
+		n := &nodes[i]
+		if !n.Receives {
 			continue
 		}
 		f.receiving++
-		if !s.NodeSelector.Matches(labelSet(n)) {
+		if !s.NodeSelector.Matches(labels.Set(n.Labels)) {
 			continue
 		}
 		f.selected++
@@ -105,10 +88,10 @@ func endpoints(s *cloudscale.Server, allowed []string) []endpoint {
 
 // serverOf finds a node's server by its providerID or, as long as it has none,
 // by its name.
-func serverOf(n *corev1.Node, servers []cloudscale.Server) (*cloudscale.Server, string) {
+func serverOf(n *lb.Node, servers []cloudscale.Server) (*cloudscale.Server, string) {
 	is, what := func(s *cloudscale.Server) bool { return s.Name == n.Name }, "name"
-	if n.Spec.ProviderID != "" {
-		id, err := cloudscale.ServerID(n.Spec.ProviderID)
+	if n.ProviderID != "" {
+		id, err := cloudscale.ServerID(n.ProviderID)
 		if err != nil {
 			return nil, "has no server: " + err.Error()
 		}

@@ -69,7 +69,7 @@ func (o *Observation) Plan() lb.Plan {
 
 // Observe reads all there is about a Service. If anything cannot be read, there
 // is no observation: what is not seen is not absent.
-func (b *Backend) Observe(ctx context.Context, w Want) (*Observation, error) {
+func (b *Backend) Observe(ctx context.Context, w lb.Want) (*Observation, error) {
 	now := time.Now()
 	f, err := b.lookUp(ctx, w, now)
 	if err != nil {
@@ -81,15 +81,15 @@ func (b *Backend) Observe(ctx context.Context, w Want) (*Observation, error) {
 		return seen, nil
 	}
 	own := seen.Actual.lb()
-	seen.Version = version(w.Service, own)
-	settings, problems := compat.Read(w.Service, seen.Version)
+	seen.Version = version(&w.Service, own)
+	settings, problems := compat.Read(&w.Service, seen.Version)
 	nodes, err := b.fleet(ctx, w, &settings)
 	if err != nil {
 		return nil, err
 	}
 	seen.again = b.awaitServers(w, nodes)
 	seen.Desired, seen.Blocked, seen.Tell = decide(w, nodes, settings, problems)
-	seen.Desired.Tags = b.tags(w.Service, seen.Version)
+	seen.Desired.Tags = b.tags(&w.Service, seen.Version)
 	if f.reason != nil {
 		seen.Blocked, seen.Desired.Nothing = f.reason, true
 		return seen, nil
@@ -106,7 +106,7 @@ func (b *Backend) Observe(ctx context.Context, w Want) (*Observation, error) {
 
 // lookUp finds the Service's load balancer. That there is none is only believed
 // of a list that was read just now.
-func (b *Backend) lookUp(ctx context.Context, w Want, now time.Time) (found, error) {
+func (b *Backend) lookUp(ctx context.Context, w lb.Want, now time.Time) (found, error) {
 	for _, since := range []time.Time{now.Add(-trust), now} {
 		all, err := b.have.loadBalancers.since(ctx, since, time.Time{})
 		if err != nil {
@@ -121,7 +121,7 @@ func (b *Backend) lookUp(ctx context.Context, w Want, now time.Time) (found, err
 
 // fleet finds the servers of the nodes; if one is missing, in a list that was
 // read just now, for it may be new.
-func (b *Backend) fleet(ctx context.Context, w Want, s *compat.Settings) (fleet, error) {
+func (b *Backend) fleet(ctx context.Context, w lb.Want, s *compat.Settings) (fleet, error) {
 	servers, err := b.servers.Servers(ctx)
 	if err != nil {
 		return fleet{}, fmt.Errorf("list servers: %w", err)
@@ -139,7 +139,7 @@ func (b *Backend) fleet(ctx context.Context, w Want, s *compat.Settings) (fleet,
 // awaitServers says when to look again for servers that are missing: the list in
 // which they are not may be older than they are. What the next one does not have
 // either does not exist.
-func (b *Backend) awaitServers(w Want, f fleet) time.Duration {
+func (b *Backend) awaitServers(w lb.Want, f fleet) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m, missing := b.memos[w.Service.UID], ""
@@ -156,7 +156,7 @@ func (b *Backend) awaitServers(w Want, f fleet) time.Duration {
 }
 
 // mayCreate says whether a load balancer can be made.
-func (b *Backend) mayCreate(seen *Observation, w Want, nodes fleet) {
+func (b *Backend) mayCreate(seen *Observation, w lb.Want, nodes fleet) {
 	zone, unplaced := place(&seen.Desired, nodes)
 	seen.Desired.ZoneOfNodes = zone
 	if seen.Blocked == nil {

@@ -3,31 +3,19 @@ package cloudscale
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/lb"
 )
-
-// Orphan is a load balancer that was made for a Service of this cluster that no
-// longer exists.
-type Orphan struct {
-	LoadBalancer cloudscale.LoadBalancer
-	Service      string // namespace and name
-	UID          types.UID
-}
-
-// Reason tells of an orphan.
-func (o Orphan) Reason() lb.Reason {
-	return lb.LoadBalancerOrphaned.With(o.LoadBalancer.Name, o.LoadBalancer.UUID, o.Service)
-}
 
 // Orphans are found by our tags. Those that cloudscale's own controller has left
 // behind have none, and cannot be told from anybody else's. exists says whether
 // there is a Service with that UID, of any type and class.
-func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]Orphan, error) {
+func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]lb.Orphan, error) {
 	if b.cluster == "" {
 		return nil, nil
 	}
@@ -35,21 +23,31 @@ func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]O
 	if err != nil {
 		return nil, fmt.Errorf("look for orphans: %w", err)
 	}
-	var out []Orphan
+	var out []lb.Orphan
 	for _, o := range all {
 		uid := types.UID(o.Tags[tagUID])
 		if o.Tags[tagCluster] == b.cluster && uid != "" && !exists(uid) {
-			out = append(out, Orphan{LoadBalancer: o, Service: o.Tags[tagService], UID: uid})
+			namespace, name, _ := strings.Cut(o.Tags[tagService], "/")
+			out = append(out, lb.Orphan{ID: o.UUID, Service: types.NamespacedName{Namespace: namespace, Name: name}, UID: uid,
+				Reason: lb.LoadBalancerOrphaned.With(o.Name, o.UUID, o.Tags[tagService])})
 		}
 	}
 	return out, nil
 }
 
-// Removal is the plan that deletes orphans. It is done on request only.
-func Removal(orphans []Orphan) lb.Plan {
-	var a Actual
-	for _, o := range orphans {
-		a.LoadBalancers = append(a.LoadBalancers, o.LoadBalancer)
+// Remove deletes the load balancers of orphans.
+func (b *Backend) Remove(ctx context.Context, orphans []lb.Orphan) (lb.Plan, error) {
+	all, err := b.have.loadBalancers.since(ctx, time.Now().Add(-trust), time.Time{})
+	if err != nil {
+		return lb.Plan{}, fmt.Errorf("look for orphans: %w", err)
 	}
-	return Plan(Desired{Gone: true}, a)
+	var a Actual
+	for _, o := range all {
+		if slices.ContainsFunc(orphans, func(x lb.Orphan) bool { return x.ID == o.UUID }) {
+			a.LoadBalancers = append(a.LoadBalancers, o)
+		}
+	}
+	plan := Plan(Desired{Gone: true}, a)
+	_, err = b.Apply(ctx, plan)
+	return plan, err
 }

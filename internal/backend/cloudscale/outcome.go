@@ -8,16 +8,14 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
 )
 
 // failed is the outcome of a look that went wrong.
-func failed(w Want, err error) Outcome {
-	var out Outcome
+func failed(w lb.Want, err error) lb.Outcome {
+	out := lb.Outcome{Condition: lb.ConditionSays}
 	text := err.Error()
 	after, passing := cloudscale.RetryAfter(err)
 	e, _ := errors.AsType[*cloudscale.Error](err)
@@ -38,45 +36,47 @@ func failed(w Want, err error) Outcome {
 }
 
 // dry is the outcome of a look at which nothing is done.
-func (o *Outcome) dry(seen *Observation) {
+func dry(o *lb.Outcome, seen *Observation) {
 	switch {
 	case seen.Blocked != nil:
 		o.Reason = *seen.Blocked
 	case seen.busy:
-		o.Reason = lb.CloudBusy.With(seen.Desired.Name)
+		o.Reason, o.Passing = lb.CloudBusy.With(seen.Desired.Name), true
 	default:
 		o.Reason, o.Again = lb.ChangesPlanned.With(o.Plan), 0
 	}
 }
 
 // conclude says how the Service stands after a look at which nothing went wrong.
-func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Result) {
-	out.Annotations = b.annotations(seen, result)
+func (b *Backend) conclude(out *lb.Outcome, w lb.Want, seen *Observation, result Result) {
 	own := seen.Actual.lb()
 	if result.Created != nil {
 		own = result.Created
 	}
 	waiting := result.Busy || seen.busy
-	published := w.Service.Status.LoadBalancer.Ingress
+	published := w.Service.Ingress
 	switch {
 	case w.Gone:
-		out.gone(seen, waiting)
+		gone(out, &w.Service, seen, waiting)
+		return
 	case seen.Blocked != nil:
 		out.Reason = *seen.Blocked
 	case own == nil || waiting && len(published) == 0:
-		out.Reason = lb.CloudBusy.With(seen.Desired.Name)
+		out.Reason, out.Passing = lb.CloudBusy.With(seen.Desired.Name), true
+		return
 	default:
 		if !waiting {
 			out.Ingress = ingress(&seen.Desired, own, b.have.floatingIPs.peek())
 			published = out.Ingress
 		}
-		out.served(own, published)
+		served(out, own, published)
 	}
+	out.Condition, out.Marks.Annotations = lb.ConditionSays, b.annotations(seen, result)
 }
 
 // served says how a Service stands that has what it asks for, as far as it can
 // be had.
-func (o *Outcome) served(own *cloudscale.LoadBalancer, published []corev1.LoadBalancerIngress) {
+func served(o *lb.Outcome, own *cloudscale.LoadBalancer, published []lb.Ingress) {
 	o.Reason = lb.EnsuredLoadBalancer.With(own.Name, list(texts(published)))
 	if why := refusals(o.Plan, kindFloatingIP); why != "" {
 		o.Reason = lb.FloatingAddressRefused.With(why)
@@ -87,17 +87,18 @@ func (o *Outcome) served(own *cloudscale.LoadBalancer, published []corev1.LoadBa
 }
 
 // gone says how a Service stands that shall leave nothing.
-func (o *Outcome) gone(seen *Observation, waiting bool) {
+func gone(o *lb.Outcome, s *lb.Service, seen *Observation, waiting bool) {
 	if !o.Plan.Empty() {
 		o.Tell = append(o.Tell, lb.DeletingLoadBalancer.With(o.Plan))
 	}
 	switch {
 	case seen.Blocked != nil:
-		o.Reason = lb.DeleteLoadBalancerFailed.With(strings.TrimSuffix(seen.Blocked.Text, "."))
+		o.Reason, o.Condition = lb.DeleteLoadBalancerFailed.With(strings.TrimSuffix(seen.Blocked.Text, ".")), lb.ConditionSays
 	case waiting:
 		o.Reason = lb.DeletingLoadBalancer.With(o.Plan)
 	default:
-		o.Gone, o.Reason = true, lb.DeletedLoadBalancer.With()
+		clean := released(s)
+		o.Gone, o.Reason, o.Condition, o.Marks = true, lb.DeletedLoadBalancer.With(), clean.Condition, clean.Marks
 	}
 }
 
@@ -133,9 +134,9 @@ func (b *Backend) annotations(seen *Observation, result Result) map[string]strin
 
 // ingress is what is published: a host name, or addresses. A floating IP takes
 // the place of the addresses of its family, for it is the one that stays.
-func ingress(d *Desired, own *cloudscale.LoadBalancer, floating []cloudscale.FloatingIP) []corev1.LoadBalancerIngress {
+func ingress(d *Desired, own *cloudscale.LoadBalancer, floating []cloudscale.FloatingIP) []lb.Ingress {
 	if d.Hostname != "" {
-		return []corev1.LoadBalancerIngress{{Hostname: d.Hostname}}
+		return []lb.Ingress{{Hostname: d.Hostname}}
 	}
 	var addresses []netip.Addr
 	if d.PublishFloatingIPs {
@@ -153,15 +154,14 @@ func ingress(d *Desired, own *cloudscale.LoadBalancer, floating []cloudscale.Flo
 			addresses = append(addresses, v.Address)
 		}
 	}
-	out := make([]corev1.LoadBalancerIngress, 0, len(addresses))
+	out := make([]lb.Ingress, 0, len(addresses))
 	for _, a := range addresses {
-		mode := d.IPMode
-		out = append(out, corev1.LoadBalancerIngress{IP: a.String(), IPMode: &mode})
+		out = append(out, lb.Ingress{IP: a.String(), Mode: d.IPMode})
 	}
 	return out
 }
 
-func texts(in []corev1.LoadBalancerIngress) []string {
+func texts(in []lb.Ingress) []string {
 	var out []string
 	for _, i := range in {
 		out = append(out, i.IP+i.Hostname)
@@ -172,7 +172,7 @@ func texts(in []corev1.LoadBalancerIngress) []string {
 // news says as what a plan is told, if it is: a change that takes several looks
 // is told at the first. A plan undoes what somebody else did if all was as it
 // should be, and nothing else is wanted since.
-func (b *Backend) news(w Want, seen *Observation, p lb.Plan) lb.Code {
+func (b *Backend) news(w lb.Want, seen *Observation, p lb.Plan) lb.Code {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m, wish := b.memos[w.Service.UID], fingerprint(&seen.Desired)
@@ -191,7 +191,7 @@ func (b *Backend) news(w Want, seen *Observation, p lb.Plan) lb.Code {
 }
 
 // remember what the next look has to know.
-func (b *Backend) remember(w Want, seen *Observation, result Result, err error) {
+func (b *Backend) remember(w lb.Want, seen *Observation, result Result, err error) {
 	if seen.busy {
 		return
 	}

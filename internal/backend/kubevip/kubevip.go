@@ -1,6 +1,6 @@
-// Package kubevip says what is written onto a Service so that kube-vip announces
-// its addresses: everything that kube-vip's cloud provider writes, in one patch.
-// It must not know how that is sent, and writes no status, which is kube-vip's.
+// Package kubevip is the backend of addresses that kube-vip announces. It says what is
+// written onto a Service for that: everything that kube-vip's cloud provider writes,
+// in one patch. It calls nobody, and leaves the status alone, which is kube-vip's.
 package kubevip
 
 import (
@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
@@ -40,12 +38,12 @@ func Text(families []lb.Family, v lb.Verdict) string {
 
 var unspecified = [len(lb.Families)]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 
-// Patch returns the strategic merge patch that makes s say v, which Serves, the
-// answer to a request with families; iface is where it is to be announced, if
-// that is said. It is nil if s says so already. What somebody asks for in his own
-// words stays as it is written; see package compat/kubevip for what is noted.
-func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) []byte {
-	p := newPatch(s)
+// serve returns the marks that make s say v, which Serves, the answer to a request
+// with families; iface is where it is to be announced, if that is said. What
+// somebody asks for in his own words stays as it is written; see package
+// compat/kubevip for what is noted.
+func serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.Marks {
+	p := draft{service: s}
 	text := Text(families, v)
 	if annotated := strings.TrimSpace(s.Annotations[kubevip.AnnotationAddresses]); sameSet(annotated, text) {
 		text = annotated // however it is written
@@ -57,7 +55,7 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 		p.note(kubevip.AnnotationGiven, text)
 		p.note(kubevip.AnnotationAsked, wish)
 	case granted:
-		if p.ownsIP() {
+		if kubevip.OwnsIP(s) {
 			p.setIP("")
 		}
 		p.note(kubevip.AnnotationGiven, "")
@@ -73,13 +71,13 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 	}
 	p.note(native.AnnotationReason, note(v.Reason))
 	if s.Labels[kubevip.Label] != kubevip.LabelValue {
-		p.labels[kubevip.Label] = kubevip.LabelValue
+		p.Label(kubevip.Label, kubevip.LabelValue)
 	}
 	if !slices.Contains(s.Finalizers, kubevip.Finalizer) {
-		p.metadata["finalizers"] = []string{kubevip.Finalizer}
+		p.Finalizers = []string{kubevip.Finalizer}
 	}
 	if p.onlyNotes() {
-		return nil // of a Service that is taken over as it is
+		return lb.Marks{} // of a Service that is taken over as it is
 	}
 	if v.Reason.Code != lb.OutOfPool { // what is out of pool goes on naming the pool that it is from
 		pools := make([]string, 0, len(v.Pools))
@@ -88,21 +86,21 @@ func Patch(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) 
 		}
 		p.note(native.AnnotationAllocatedFrom, strings.Join(pools, ","))
 	}
-	return p.marshal()
+	return p.done()
 }
 
-// Wait returns the patch that makes s say v, which does not Serve: why it has not
-// got what it asks for; nil if it says so already. It is in an annotation, so that
+// wait returns the marks that make s say v, which does not Serve: why it has not got
+// what it asks for. It is in an annotation, so that
 // it goes in the one write that gives the Service its address. What s has no more
 // may be somebody else's by now, so that is noted, too.
-func Wait(s *corev1.Service, v lb.Verdict) []byte {
-	p := newPatch(s)
+func wait(s *lb.Service, v lb.Verdict) lb.Marks {
+	p := draft{service: s}
 	p.note(native.AnnotationReason, note(v.Reason))
 	if left := listed(v.Addresses); kubevip.Noted(s) && !sameSet(listed(kubevip.Held(s)), left) {
 		p.note(kubevip.AnnotationGiven, cmp.Or(left, kubevip.Nothing))
 		p.note(kubevip.AnnotationAsked, "")
 	}
-	return p.marshal()
+	return p.done()
 }
 
 func listed(addresses []netip.Addr) string {
@@ -119,68 +117,6 @@ func note(r lb.Reason) string {
 		return ""
 	}
 	return r.String()
-}
-
-// Marked says whether s has something that is taken off when it is no longer
-// served.
-func Marked(s *corev1.Service) bool {
-	for _, key := range []string{kubevip.AnnotationGiven, kubevip.AnnotationAsked, native.AnnotationReason} {
-		if _, ok := s.Annotations[key]; ok {
-			return true
-		}
-	}
-	return Kept(s)
-}
-
-// Kept says whether s cannot go before its address has been given back to kube-vip's
-// cloud provider, or to Fairlead in its place. Its finalizer has a name that the
-// controllers of clouds use, too; what else it wrote tells whose it is.
-func Kept(s *corev1.Service) bool {
-	_, annotated := s.Annotations[kubevip.AnnotationAddresses]
-	return slices.Contains(s.Finalizers, kubevip.Finalizer) && (annotated || s.Labels[kubevip.Label] == kubevip.LabelValue)
-}
-
-// Release returns the patch that takes off everything of ours, and of kube-vip's
-// cloud provider, so that the Service can go, and so can its address; nil if there
-// is nothing. What somebody asked for stays. Without spec, which the status
-// subresource does not write, what the Service was given stays known as that: it is
-// no wish. iface is what Patch would write: where the Service has another, it is
-// somebody's choice.
-func Release(s *corev1.Service, iface string, withSpec bool) []byte {
-	p := newPatch(s)
-	given := kubevip.Given(s)
-	if given != "" && s.Annotations[kubevip.AnnotationInterface] == iface {
-		p.note(kubevip.AnnotationInterface, "")
-	}
-	if withSpec || !p.ownsIP() {
-		if given != "" && given == strings.TrimSpace(s.Annotations[kubevip.AnnotationAddresses]) {
-			p.note(kubevip.AnnotationAddresses, "")
-		}
-		if p.ownsIP() {
-			p.setIP("")
-		}
-		given = ""
-	}
-	p.note(kubevip.AnnotationGiven, given)
-	for _, key := range []string{kubevip.AnnotationAsked, native.AnnotationAllocatedFrom, native.AnnotationReason, kubevip.AnnotationHost} {
-		p.note(key, "")
-	}
-	if s.Labels[kubevip.Label] == kubevip.LabelValue {
-		p.labels[kubevip.Label] = nil
-	}
-	p.dropFinalizer()
-	return p.marshal()
-}
-
-// LetGo returns the patch that lets s, which is being deleted, go; nil if others
-// still keep it, or we do not.
-func LetGo(s *corev1.Service) []byte {
-	if !slices.Equal(s.Finalizers, []string{kubevip.Finalizer}) {
-		return nil
-	}
-	p := newPatch(s)
-	p.dropFinalizer()
-	return p.marshal()
 }
 
 // sameSet says whether two lists have the same addresses, however written.

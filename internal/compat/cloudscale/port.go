@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"fairlead.io/internal/lb"
 )
 
 // ports reads the Service's ports, each with all that the load balancer has for
 // it. Most of that is the same for all of them.
-func (r *reader) ports(s *corev1.Service, v Version) []Port {
+func (r *reader) ports(s *lb.Service, v Version) []Port {
 	common := Port{
 		Algorithm:       r.oneOf(AnnotationPoolAlgorithm, "round_robin", algorithms),
 		PoolProtocol:    r.oneOf(AnnotationPoolProtocol, "tcp", poolProtocols),
@@ -25,14 +25,14 @@ func (r *reader) ports(s *corev1.Service, v Version) []Port {
 		Monitor:         r.monitor(),
 	}
 	if v >= VersionCurrent {
-		if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP && !r.has(AnnotationPoolAlgorithm) {
+		if s.Affinity > 0 && !r.has(AnnotationPoolAlgorithm) {
 			common.Algorithm = "source_ip"
 		}
 		if !r.has(AnnotationAllowedCIDRs) {
 			common.AllowedCIDRs = r.sourceRanges(s)
 		}
 	}
-	h, local := r.http(), s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	h, local := r.http(), s.Local
 	switch {
 	case local:
 		common.Monitor.Type = "http"
@@ -41,13 +41,12 @@ func (r *reader) ports(s *corev1.Service, v Version) []Port {
 		common.Monitor.HTTP = r.checked(h)
 	}
 	var out []Port
-	for _, p := range s.Spec.Ports {
+	for _, p := range s.Ports {
 		port := common
 		field := fmt.Sprintf("port %d", p.Port)
 		switch p.Protocol {
-		case corev1.ProtocolTCP, "":
-			p.Protocol = corev1.ProtocolTCP
-		case corev1.ProtocolUDP:
+		case "TCP":
+		case "UDP":
 			port.Protocol, port.PoolProtocol = "udp", "udp"
 		default:
 			r.wrong(field, "cannot use %s, only TCP and UDP are supported", p.Protocol)
@@ -58,22 +57,22 @@ func (r *reader) ports(s *corev1.Service, v Version) []Port {
 			continue
 		}
 		port.Pool = poolName(p.Protocol, p.Name)
-		port.Number, port.NodePort, port.MonitorPort = int(p.Port), int(p.NodePort), int(p.NodePort)
+		port.Number, port.NodePort, port.MonitorPort = int(p.Number), int(p.NodePort), int(p.NodePort)
 		port.Listener = fmt.Sprintf("%s/%d", strings.ToLower(port.Protocol), port.Number)
-		if local && s.Spec.HealthCheckNodePort != 0 {
-			port.MonitorPort = int(s.Spec.HealthCheckNodePort)
+		if local && s.HealthCheckNodePort != 0 {
+			port.MonitorPort = int(s.HealthCheckNodePort)
 		}
 		if v >= VersionCurrent && !local {
-			port.Monitor = r.fitting(port.Monitor, p, s.Spec.Ports)
+			port.Monitor = r.fitting(port.Monitor, p, s.Ports)
 		}
 		out = append(out, port)
 	}
 	return out
 }
 
-func (r *reader) sourceRanges(s *corev1.Service) []netip.Prefix {
+func (r *reader) sourceRanges(s *lb.Service) []netip.Prefix {
 	var texts []string
-	for _, t := range s.Spec.LoadBalancerSourceRanges {
+	for _, t := range s.SourceRanges {
 		texts = append(texts, strings.TrimSpace(t))
 	}
 	return masked(r.prefixes("spec.loadBalancerSourceRanges", texts))
@@ -103,11 +102,11 @@ func (r *reader) local(h HTTP) *HTTP {
 // fitting is m for one port. A port whose protocol cannot be checked in this way
 // is checked by its own, unless the other protocol has the same node port: then
 // the one tells about the other.
-func (r *reader) fitting(m Monitor, p corev1.ServicePort, all []corev1.ServicePort) Monitor {
-	twin := slices.ContainsFunc(all, func(o corev1.ServicePort) bool {
+func (r *reader) fitting(m Monitor, p lb.FrontendPort, all []lb.FrontendPort) Monitor {
+	twin := slices.ContainsFunc(all, func(o lb.FrontendPort) bool {
 		return o.NodePort == p.NodePort && o.Protocol != p.Protocol
 	})
-	udp := p.Protocol == corev1.ProtocolUDP
+	udp := p.Protocol == "UDP"
 	switch {
 	case twin, udp == (m.Type == "udp-connect"), m.Type == "ping":
 	case udp:

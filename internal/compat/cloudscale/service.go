@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"fairlead.io/internal/lb"
 )
 
 // Problem is something in a Service that cannot be understood.
@@ -23,10 +24,10 @@ func (p Problem) String() string { return p.Key + ": " + p.Text }
 
 // Read returns what a Service asks for by the rules of a version, and
 // everything in it that cannot be understood.
-func Read(s *corev1.Service, v Version) (Settings, []Problem) {
+func Read(s *lb.Service, v Version) (Settings, []Problem) {
 	r := reader{annotations: s.Annotations}
 	out := Settings{
-		IPMode:             corev1.LoadBalancerIPMode(r.oneOf(AnnotationIPMode, "Proxy", ipModes)),
+		IPMode:             lb.IPMode(r.oneOf(AnnotationIPMode, "Proxy", ipModes)),
 		Name:               r.text(AnnotationName, DefaultName(s)),
 		Flavor:             r.text(AnnotationFlavor, "lb-standard"),
 		Zone:               s.Annotations[AnnotationZone],
@@ -37,8 +38,8 @@ func Read(s *corev1.Service, v Version) (Settings, []Problem) {
 		NodeSelector:       r.selector(),
 		AllowedSubnets:     r.list(AnnotationAllowedSubnets),
 	}
-	if v >= VersionCurrent && s.Spec.LoadBalancerIP != "" && !r.has(AnnotationFloatingIPs) {
-		out.FloatingIPs = r.prefixes("spec.loadBalancerIP", []string{s.Spec.LoadBalancerIP})
+	if v >= VersionCurrent && s.LoadBalancerIP != "" && !r.has(AnnotationFloatingIPs) {
+		out.FloatingIPs = r.prefixes("spec.loadBalancerIP", []string{s.LoadBalancerIP})
 	}
 	out.Ports = r.ports(s, v)
 	return out, r.problems
@@ -46,21 +47,21 @@ func Read(s *corev1.Service, v Version) (Settings, []Problem) {
 
 // FloatingIPs that a Service asks for, as far as they can be understood. It is
 // how one Service looks at another: what is wrong there is told there.
-func FloatingIPs(s *corev1.Service) []netip.Prefix {
+func FloatingIPs(s *lb.Service) []netip.Prefix {
 	r := reader{annotations: s.Annotations}
 	out := r.floatingIPs()
 	if len(r.problems) > 0 {
 		return nil
 	}
-	if s.Spec.LoadBalancerIP != "" && !r.has(AnnotationFloatingIPs) && ConfigVersion(s) >= VersionCurrent {
-		out = append(out, r.prefixes("", []string{s.Spec.LoadBalancerIP})...)
+	if s.LoadBalancerIP != "" && !r.has(AnnotationFloatingIPs) && ConfigVersion(s) >= VersionCurrent {
+		out = append(out, r.prefixes("", []string{s.LoadBalancerIP})...)
 	}
 	return out
 }
 
 // Unknown returns annotations that look like those of load balancers and are
 // not: somebody may have meant one that is.
-func Unknown(s *corev1.Service) []string {
+func Unknown(s *lb.Service) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
 		known := slices.ContainsFunc(Annotations, func(a Annotation) bool { return a.Key == key })

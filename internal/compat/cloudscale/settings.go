@@ -4,8 +4,9 @@ import (
 	"net/netip"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"fairlead.io/internal/lb"
 )
 
 // Version is by which rules a Service is read, see AnnotationConfigVersion.
@@ -27,7 +28,7 @@ type Settings struct {
 
 	// Hostname, if not empty, is published instead of addresses.
 	Hostname string
-	IPMode   corev1.LoadBalancerIPMode
+	IPMode   lb.IPMode
 	// PublishFloatingIPs instead of the load balancer's own addresses.
 	PublishFloatingIPs bool
 
@@ -84,10 +85,10 @@ type HTTP struct {
 func usesHTTP(monitorType string) bool { return monitorType == "http" || monitorType == "https" }
 
 // UUID of the Service's load balancer as it was written down, or nothing.
-func UUID(s *corev1.Service) string { return s.Annotations[AnnotationUUID] }
+func UUID(s *lb.Service) string { return s.Annotations[AnnotationUUID] }
 
 // Name of the Service's load balancer.
-func Name(s *corev1.Service) string {
+func Name(s *lb.Service) string {
 	if name, ok := s.Annotations[AnnotationName]; ok {
 		return name
 	}
@@ -95,10 +96,10 @@ func Name(s *corev1.Service) string {
 }
 
 // DefaultName of a Service's load balancer is no other Service's.
-func DefaultName(s *corev1.Service) string { return "k8s-service-" + string(s.UID) }
+func DefaultName(s *lb.Service) string { return "k8s-service-" + string(s.UID) }
 
 // ConfigVersion that the Service asks for; 0 if it does not say.
-func ConfigVersion(s *corev1.Service) Version {
+func ConfigVersion(s *lb.Service) Version {
 	switch s.Annotations[AnnotationConfigVersion] {
 	case "1":
 		return VersionUpstream
@@ -110,8 +111,8 @@ func ConfigVersion(s *corev1.Service) Version {
 }
 
 // poolName is upstream's: any other would make all pools anew.
-func poolName(protocol corev1.Protocol, portName string) string {
-	name := strings.ToLower(string(protocol))
+func poolName(protocol, portName string) string {
+	name := strings.ToLower(protocol)
 	if portName != "" {
 		name += "/" + portName
 	}

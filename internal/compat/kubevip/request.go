@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"go4.org/netipx"
-	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/internal/lb"
 )
@@ -19,15 +18,18 @@ var ipv4 = lb.IPv4
 // they come to share is said by the pool, which may change; who shares goes on.
 const shareKey = "kube-vip"
 
-// Amend adds to r what s asks for in this dialect, and what the ConfigMap says of
+// amend adds to r what s asks for in this dialect, and what the ConfigMap says of
 // its namespace.
-func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
+func (c *Config) amend(r *lb.Request, s *lb.Service) {
 	if r.ShareKey == "" {
-		r.ShareKey, r.ShareAmong, r.ShareOnly = shareKey, "pool "+c.PoolKey(s.Namespace), &ipv4
-		r.Alone = !c.shares(s.Namespace)
+		r.ShareKey, r.ShareAmong, r.ShareOnly = shareKey, "pool "+c.PoolKey(s.Key.Namespace), &ipv4
+		r.Alone = !c.shares(s.Key.Namespace)
 	}
 	if !r.Reallocate {
-		r.DHCP = leased(s)
+		given := leased(s)
+		for _, f := range lb.Families {
+			r.DHCP[f] = r.DHCP[f] || given[f]
+		}
 	}
 	text, inSpec := Wish(s)
 	if text == "" {
@@ -52,18 +54,18 @@ func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
 	}
 }
 
-// Stay lets a Service whose address is of a ConfigMap that is gone stay there with
+// stay lets a Service whose address is of a ConfigMap that is gone stay there with
 // those that it shares it with.
-func Stay(r *lb.Request) {
+func stay(r *lb.Request) {
 	if r.ShareKey == "" {
 		r.ShareKey, r.ShareAmong, r.ShareOnly, r.Alone = shareKey, "pool ", &ipv4, true
 	}
 }
 
-// Narrow limits r to the families of which s names an address, or a DHCP server's,
+// narrow limits r to the families of which s names an address, or a DHCP server's,
 // in its annotation: where kube-vip announces that is all that s has, whatever
 // else it could have.
-func Narrow(r *lb.Request, s *corev1.Service) {
+func narrow(r *lb.Request, s *lb.Service) {
 	text, inSpec := Wish(s)
 	if text == "" || inSpec {
 		return
@@ -78,7 +80,7 @@ func Narrow(r *lb.Request, s *corev1.Service) {
 
 // leased has the families of which s was given no address, but 0.0.0.0 or :: for
 // one from a DHCP server.
-func leased(s *corev1.Service) (out [len(lb.Families)]bool) {
+func leased(s *lb.Service) (out [len(lb.Families)]bool) {
 	given := Given(s)
 	if given != annotated(s) {
 		return out

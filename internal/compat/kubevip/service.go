@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"fairlead.io/internal/lb"
 )
 
@@ -36,19 +34,19 @@ import (
 const Nothing = "nothing"
 
 // Ignored says whether kube-vip is told to leave s alone.
-func Ignored(s *corev1.Service) bool {
+func Ignored(s *lb.Service) bool {
 	yes, err := strconv.ParseBool(s.Annotations[AnnotationIgnore])
 	return err == nil && yes
 }
 
 // Given is what s was given without having asked for it in the annotation, as it
 // was written there by us or by kube-vip's cloud provider; "" if nothing was.
-func Given(s *corev1.Service) string {
+func Given(s *lb.Service) string {
 	if Noted(s) {
 		return strings.TrimPrefix(s.Annotations[AnnotationGiven], Nothing)
 	}
 	text := annotated(s)
-	if s.Labels[Label] == LabelValue && text != "" && s.Spec.LoadBalancerIP == First(text) {
+	if s.Labels[Label] == LabelValue && text != "" && s.LoadBalancerIP == First(text) {
 		return text
 	}
 	return ""
@@ -56,8 +54,8 @@ func Given(s *corev1.Service) string {
 
 // Wish returns what somebody asks for on s, granted or not: the text of the
 // annotation or, if inSpec, that of spec.loadBalancerIP.
-func Wish(s *corev1.Service) (text string, inSpec bool) {
-	given, spec := Given(s), strings.TrimSpace(s.Spec.LoadBalancerIP)
+func Wish(s *lb.Service) (text string, inSpec bool) {
+	given, spec := Given(s), strings.TrimSpace(s.LoadBalancerIP)
 	switch text := annotated(s); {
 	case text != "" && text != given:
 		return text, false
@@ -70,7 +68,7 @@ func Wish(s *corev1.Service) (text string, inSpec bool) {
 // Held returns the addresses that s is known to have: those that we noted, or that
 // kube-vip's cloud provider wrote down. What somebody asks for is no proof that he
 // got it unless one of them has been there, or kube-vip publishes it.
-func Held(s *corev1.Service) []netip.Addr {
+func Held(s *lb.Service) []netip.Addr {
 	if Noted(s) {
 		if given := s.Annotations[AnnotationGiven]; given != "" {
 			return list(given)
@@ -79,22 +77,19 @@ func Held(s *corev1.Service) []netip.Addr {
 	}
 	text := annotated(s)
 	if text == "" {
-		text = s.Spec.LoadBalancerIP
+		text = s.LoadBalancerIP
 	}
 	held := list(text)
 	if s.Labels[Label] == LabelValue {
 		return held
 	}
 	return slices.DeleteFunc(held, func(a netip.Addr) bool {
-		return !slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
-			b, err := lb.ParseAddr(i.IP)
-			return err == nil && a == b
-		})
+		return !slices.Contains(s.Published(), a)
 	})
 }
 
 // Attested says whether what is written on s now is what Fairlead noted.
-func Attested(s *corev1.Service) bool {
+func Attested(s *lb.Service) bool {
 	text := annotated(s)
 	return text != "" && (text == s.Annotations[AnnotationGiven] || text == s.Annotations[AnnotationAsked])
 }
@@ -105,12 +100,12 @@ func First(text string) string {
 	return strings.TrimSpace(first)
 }
 
-func annotated(s *corev1.Service) string {
+func annotated(s *lb.Service) string {
 	return strings.TrimSpace(s.Annotations[AnnotationAddresses])
 }
 
 // Noted says whether Fairlead has noted what s has.
-func Noted(s *corev1.Service) bool {
+func Noted(s *lb.Service) bool {
 	_, given := s.Annotations[AnnotationGiven]
 	_, asked := s.Annotations[AnnotationAsked]
 	return given || asked
@@ -130,13 +125,13 @@ func list(text string) (out []netip.Addr) {
 	return out
 }
 
-// Strip returns s without spec.loadBalancerIP, which in this dialect may be what
-// s was given, or 0.0.0.0: Amend reads it.
-func Strip(s *corev1.Service) *corev1.Service {
-	if s.Spec.LoadBalancerIP == "" {
+// strip returns s without spec.loadBalancerIP, which in this dialect may be what
+// s was given, or 0.0.0.0: amend reads it.
+func strip(s *lb.Service) *lb.Service {
+	if s.LoadBalancerIP == "" {
 		return s
 	}
 	stripped := *s
-	stripped.Spec.LoadBalancerIP = ""
+	stripped.LoadBalancerIP = ""
 	return &stripped
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"fairlead.io/internal/lb"
@@ -25,7 +24,7 @@ type LeaseWish struct {
 // LeaseWishOf reads the wishes on s, which has addresses of these families from
 // DHCP servers. One that cannot be used is left out: whoever comes from kube-vip
 // must not lose an address over it. The reason, if any, tells of all of those.
-func LeaseWishOf(s *corev1.Service, leases [len(lb.Families)]bool) (w LeaseWish, ignored *lb.Reason) {
+func LeaseWishOf(s *lb.Service, leases [len(lb.Families)]bool) (w LeaseWish, ignored *lb.Reason) {
 	var wrong []string
 	for _, x := range []struct {
 		annotation string

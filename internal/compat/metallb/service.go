@@ -6,13 +6,12 @@ import (
 	"strings"
 
 	"go4.org/netipx"
-	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/internal/lb"
 )
 
-// Wish is one thing that a Service asks for.
-type Wish struct {
+// Asked is one thing that a Service asks for.
+type Asked struct {
 	Annotation string // as it is on the Service
 	Value      string // empty if nothing is asked for
 }
@@ -22,9 +21,9 @@ type Asks struct {
 	// Annotated says whether there is any annotation that asks for something, or
 	// could.
 	Annotated bool
-	Pool      Wish
-	ShareKey  Wish
-	List      Wish // of addresses, as it is written
+	Pool      Asked
+	ShareKey  Asked
+	List      Asked // of addresses, as it is written
 	Addresses []netip.Addr
 	// From is the pool that is written down with the Service's addresses.
 	From string
@@ -33,15 +32,15 @@ type Asks struct {
 }
 
 // Read returns what the annotations of s ask for, a Service with these families.
-func Read(s *corev1.Service, families []lb.Family) Asks {
+func Read(s *lb.Service, families []lb.Family) Asks {
 	var out Asks
-	take := func(annotation string) Wish {
-		w, present := wishOf(s, annotation)
+	take := func(annotation string) Asked {
+		w, present := askedIn(s, annotation)
 		out.Annotated = out.Annotated || present
 		return w
 	}
 	out.Pool, out.ShareKey, out.List = take(AnnotationAddressPool), take(AnnotationShare), take(AnnotationAddresses)
-	from, _ := wishOf(s, AnnotationAllocatedFrom)
+	from, _ := askedIn(s, AnnotationAllocatedFrom)
 	out.From = from.Value
 	if out.List.Value != "" {
 		out.Addresses, out.Invalid = addresses(s, out.List, families)
@@ -49,14 +48,14 @@ func Read(s *corev1.Service, families []lb.Family) Asks {
 	return out
 }
 
-// wishOf returns what s says under annotation, or under its name of old.
-func wishOf(s *corev1.Service, annotation string) (w Wish, present bool) {
+// askedIn returns what s says under annotation, or under its name of old.
+func askedIn(s *lb.Service, annotation string) (a Asked, present bool) {
 	for _, name := range []string{annotation, nameOfOld(annotation)} {
 		if value, ok := s.Annotations[name]; ok {
-			return Wish{name, strings.TrimSpace(value)}, true
+			return Asked{name, strings.TrimSpace(value)}, true
 		}
 	}
-	return Wish{Annotation: annotation}, false
+	return Asked{Annotation: annotation}, false
 }
 
 func nameOfOld(annotation string) string {
@@ -64,9 +63,9 @@ func nameOfOld(annotation string) string {
 }
 
 // addresses reads the list w of addresses.
-func addresses(s *corev1.Service, w Wish, families []lb.Family) ([]netip.Addr, *lb.Reason) {
+func addresses(s *lb.Service, w Asked, families []lb.Family) ([]netip.Addr, *lb.Reason) {
 	var wrong faults
-	if s.Spec.LoadBalancerIP != "" {
+	if s.LoadBalancerIP != "" {
 		wrong.add("The service can not have both %s and svc.Spec.LoadBalancerIP; remove one of them", w.Annotation)
 	}
 	var out []netip.Addr
@@ -123,7 +122,7 @@ func joined(families []lb.Family) string {
 
 // OldAnnotations lists the annotations of s under their names of old, and what to
 // use in their place; both are empty if there are none.
-func OldAnnotations(s *corev1.Service) (old, use string) {
+func OldAnnotations(s *lb.Service) (old, use string) {
 	var names, instead []string
 	for _, annotation := range []string{AnnotationAddressPool, AnnotationAddresses, AnnotationShare} {
 		if _, ok := s.Annotations[nameOfOld(annotation)]; ok {

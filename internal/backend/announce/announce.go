@@ -1,0 +1,131 @@
+// Package announce is the backend of addresses that the nodes announce. It makes a
+// Service's status say which addresses it has: that is all that the agents, and
+// whoever leads packets to pods, need. It calls nobody.
+package announce
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/backend"
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/lb"
+)
+
+// Backend publishes what ipam settled.
+type Backend struct {
+	// Dialects whose notes are written on Services beside the status.
+	Dialects []compat.Dialect
+	// Leavers are those whose marks are taken off: another controller, which Fairlead
+	// replaces, has left them.
+	Leavers []compat.Leaver
+}
+
+var (
+	_ backend.Backend = (*Backend)(nil)
+	_ backend.Holder  = (*Backend)(nil)
+	_ backend.Marker  = (*Backend)(nil)
+)
+
+// Sync says what the Service should say.
+func (b *Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
+	if w.Gone {
+		return b.gone(&w), nil
+	}
+	out := lb.Outcome{
+		Reason:    w.Verdict.Reason,
+		Condition: lb.ConditionSays,
+		Ingress:   Ingress(&w.Verdict),
+	}
+	out.Marks.Annotations = b.notes(&w.Service, &w.Verdict, w.Carrier)
+	if !slices.Equal(w.Service.Ingress, out.Ingress) {
+		out.Owns = fmt.Sprintf("status (%s instead of %s)", list(w.Service.Published()), list(w.Verdict.Addresses))
+	}
+	return out, nil
+}
+
+// gone takes everything of ours off a Service. The API server clears the addresses
+// when the type changes; where it has not, those that we wrote are taken off.
+func (b *Backend) gone(w *lb.Want) lb.Outcome {
+	s, out := &w.Service, lb.Outcome{Gone: true}
+	if !s.Deleting {
+		out.Condition = lb.ConditionGoes
+		out.Marks.Annotations = b.notes(s, &lb.Verdict{}, "")
+		if s.Attested() {
+			out.Ingress = []lb.Ingress{}
+		}
+	}
+	for _, l := range b.Leavers {
+		if !l.Marked(s, w.Known) {
+			continue
+		}
+		m := l.Leave(s, &w.Request)
+		if out.Marks.Annotations == nil {
+			out.Marks.Annotations = map[string]string{}
+		}
+		maps.Copy(out.Marks.Annotations, m.Annotations)
+		out.Marks.Labels, out.Marks.Removed = m.Labels, m.Removed
+	}
+	return out
+}
+
+// notes of all dialects.
+func (b *Backend) notes(s *lb.Service, v *lb.Verdict, carrier string) map[string]string {
+	out := map[string]string{}
+	for _, d := range b.Dialects {
+		if n, ok := d.(compat.Noter); ok {
+			maps.Copy(out, n.Notes(s, v, carrier))
+		}
+	}
+	return out
+}
+
+// Held is what the status publishes. Our condition names the addresses that were
+// written with it; others were written by another controller, for tenants cannot
+// write a status.
+func (b *Backend) Held(s *lb.Service) lb.Held {
+	h := lb.Held{Addresses: s.Published(), Evidence: lb.Reported}
+	if h.Current = s.Attested(); h.Current && len(h.Addresses) > 0 {
+		h.Evidence, h.Left = lb.Proven, true
+	}
+	return h
+}
+
+// Marked says whether s has something that we wrote, or is to be let go.
+func (b *Backend) Marked(s *lb.Service) bool {
+	for key, value := range b.notes(s, &lb.Verdict{}, "") {
+		if _, has := s.Annotations[key]; has && value == "" {
+			return true
+		}
+	}
+	return s.Says != nil || slices.ContainsFunc(b.Leavers, func(l compat.Leaver) bool { return l.Marked(s, true) })
+}
+
+// Forget has nothing to forget.
+func (b *Backend) Forget(types.UID) {}
+
+// Ingress publishes the addresses of v, to which the nodes themselves answer.
+func Ingress(v *lb.Verdict) []lb.Ingress {
+	out := make([]lb.Ingress, 0, len(v.Addresses))
+	for _, a := range v.Addresses {
+		out = append(out, lb.Ingress{IP: a.String(), Mode: lb.IPModeVIP})
+	}
+	return out
+}
+
+func list(addresses []netip.Addr) string {
+	if len(addresses) == 0 {
+		return "nothing"
+	}
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, ", ")
+}

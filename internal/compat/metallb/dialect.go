@@ -1,0 +1,145 @@
+package metallb
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/api/metallb"
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/lb"
+)
+
+// Kinds of MetalLB that are read, the one that is written, and those of which only
+// the names are read: they have no effect here, which is told.
+var (
+	PoolKind          = metallb.GroupVersion.WithKind(KindPool)
+	AdvertisementKind = metallb.GroupVersion.WithKind(KindAdvertisement)
+	StateKind         = metallb.GroupVersion.WithKind("ConfigurationState")
+	UnservedKinds     = []schema.GroupVersionKind{
+		{Group: metallb.GroupVersion.Group, Version: "v1beta2", Kind: "BGPPeer"},
+		metallb.GroupVersion.WithKind("BGPAdvertisement"),
+		metallb.GroupVersion.WithKind("BFDProfile"),
+		metallb.GroupVersion.WithKind("Community"),
+	}
+)
+
+// StateName is the name of the controller's ConfigurationState.
+const StateName = "controller"
+
+// Dialect is MetalLB's format: its kinds, of which objects in one namespace count,
+// and its annotations.
+type Dialect struct{ Namespace string }
+
+var (
+	_ compat.Dialect    = Dialect{}
+	_ compat.Noter      = Dialect{}
+	_ compat.Deprecator = Dialect{}
+)
+
+// Name is metallb.
+func (Dialect) Name() lb.Dialect { return lb.MetalLB }
+
+// Kinds are all that are read, and the one that the controller's state is in.
+func (Dialect) Kinds() []compat.Kind {
+	out := []compat.Kind{
+		{GroupVersionKind: PoolKind, Object: &metallb.IPAddressPool{}, List: func() runtime.Object { return &metallb.IPAddressPoolList{} }},
+		{GroupVersionKind: AdvertisementKind, Object: &metallb.L2Advertisement{}, List: func() runtime.Object { return &metallb.L2AdvertisementList{} }},
+		{GroupVersionKind: StateKind, Object: &metallb.ConfigurationState{}, Slim: slimState, Quiet: true},
+	}
+	for _, kind := range UnservedKinds {
+		// Not PartialObjectMetadata, whose watches leave goroutines behind.
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(kind)
+		out = append(out, compat.Kind{GroupVersionKind: kind, Object: o, Quiet: true, Slim: slimUnserved, List: func() runtime.Object {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+			return list
+		}})
+	}
+	return out
+}
+
+// slimState drops the states of MetalLB's other processes.
+func slimState(o compat.Object) {
+	if s, ok := o.(*metallb.ConfigurationState); ok && s.Name != StateName {
+		s.Labels, s.Status = nil, metallb.ConfigurationStateStatus{}
+	}
+}
+
+// slimUnserved keeps the names of objects.
+func slimUnserved(o compat.Object) {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		delete(u.Object, "spec")
+		delete(u.Object, "status")
+	}
+}
+
+// Read translates all objects together.
+func (d Dialect) Read(o compat.Objects) compat.Reading {
+	out := &Reading{Objects: Objects{Namespace: d.Namespace}}
+	for _, object := range o.All[PoolKind] {
+		if p, ok := object.(*metallb.IPAddressPool); ok {
+			out.Objects.Pools = append(out.Objects.Pools, *p)
+		}
+	}
+	for _, object := range o.All[AdvertisementKind] {
+		if a, ok := object.(*metallb.L2Advertisement); ok {
+			out.Objects.Advertisements = append(out.Objects.Advertisements, *a)
+		}
+	}
+	for _, kind := range UnservedKinds {
+		for _, object := range o.All[kind] {
+			out.Objects.Unserved = append(out.Objects.Unserved, Unserved{Kind: kind.Kind,
+				Object: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, UID: object.GetUID()})
+		}
+	}
+	out.pools, out.Problems = out.Objects.Translate()
+	return out
+}
+
+// Notes name the pools of MetalLB's kind, as its controller does.
+func (Dialect) Notes(_ *lb.Service, v *lb.Verdict, _ string) map[string]string {
+	if outOfPool := len(v.Addresses) > 0 && len(v.Pools) == 0; outOfPool {
+		return nil // it goes on naming the pool that it is from
+	}
+	var names []string
+	for _, p := range v.Pools {
+		if p.Dialect == lb.MetalLB {
+			names = append(names, p.Name)
+		}
+	}
+	return map[string]string{AnnotationAllocatedFrom: strings.Join(names, ",")}
+}
+
+// Deprecated tells of annotations under their names of old.
+func (Dialect) Deprecated(s *lb.Service) *lb.Reason {
+	old, use := OldAnnotations(s)
+	if old == "" {
+		return nil
+	}
+	r := lb.OldAnnotation.With(old, use)
+	return &r
+}
+
+// Reading is what MetalLB's objects say.
+type Reading struct {
+	Objects  Objects
+	Problems []Problem
+	pools    []lb.Pool
+}
+
+// Pools of MetalLB's kind.
+func (r *Reading) Pools() []lb.Pool { return r.pools }
+
+// Warnings are none: problems are in the objects' status.
+func (r *Reading) Warnings() []lb.Warning { return nil }
+
+// Amend adds what MetalLB's annotations ask for.
+func (r *Reading) Amend(q *lb.Request, s *lb.Service, _ compat.Class) { amend(q, s) }
+
+// Same is always so: the objects say nothing about Services.
+func (r *Reading) Same(compat.Reading) bool { return true }

@@ -1,0 +1,143 @@
+package lb
+
+import (
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Held is what a Service is known to have, and how well that is known.
+type Held struct {
+	Addresses []netip.Addr
+	Evidence  Evidence
+	// Current says that a Fairlead controller wrote it, this one or another: it is
+	// believed also after first sight. Anything else may be an edit by hand.
+	Current bool
+	// Left says that the backend gave it, so that nobody else gets it while the
+	// Service is there, even if its class is not served any more.
+	Left bool
+	// Says is the reason on the Service where it is not in our condition; nil if it
+	// is there, or nowhere.
+	Says *Reason
+}
+
+// Want is what one Service asks of its backend.
+type Want struct {
+	Service Service
+	// Gone: nothing of the Service shall be left. It is being deleted, or is not
+	// this backend's any more.
+	Gone bool
+	// Known says of a Service that is Gone, but not being deleted, that it was
+	// served since the controller started. What is on others may be somebody else's.
+	Known bool
+	// DryRun: only tell what would be done.
+	DryRun bool
+
+	// Request and Verdict are what was asked of pools and settled, where the class
+	// has any.
+	Request Request
+	Verdict Verdict
+	// Carrier is the node that announces the first address, as far as agents report
+	// that; "" if none does.
+	Carrier string
+
+	// What a backend gets only if it says that it needs it.
+	Nodes     []Node
+	Endpoints []Endpoint
+	Peers     []Service // other Services of its classes, sorted by name
+}
+
+// Outcome is what one look at a Service has led to.
+type Outcome struct {
+	// Reason is how the Service stands; without a code there is nothing to say.
+	Reason Reason
+	// Passing: Reason holds for the moment, is not written on the Service, and is
+	// told only if no event told already what is under way.
+	Passing bool
+	// Tell has what else is to be told, by events. What holds for longer is here at
+	// every look, in the same words.
+	Tell []Reason
+
+	// Ingress to be published; nil leaves the status alone, empty clears it.
+	Ingress []Ingress
+	// Condition is what becomes of our condition.
+	Condition ConditionChange
+	// Marks to be changed.
+	Marks Marks
+	// Keep: Marks must be on the Service before anything is done outside; then Sync
+	// is called again.
+	Keep bool
+	// Owns names what the backend writes and somebody else has overwritten if it has
+	// to be written again ("status (192.0.2.1 instead of 192.0.2.7)"). Empty: that
+	// is of no concern.
+	Owns string
+
+	// Plan that was made, and how many of its steps were done.
+	Plan Plan
+	Done int
+
+	// Gone: nothing is left outside.
+	Gone bool
+	// Again is when to look again; 0: when something has changed.
+	Again time.Duration
+}
+
+// ConditionChange is what becomes of our condition on a Service.
+type ConditionChange uint8
+
+// What can become of it.
+const (
+	ConditionStays ConditionChange = iota
+	ConditionSays                  // it says Reason
+	ConditionGoes
+)
+
+// Marks are changes of what is written on a Service besides its status.
+type Marks struct {
+	// Annotations and Labels to be set; "" removes one.
+	Annotations, Labels map[string]string
+	// Finalizers to be added and removed.
+	Finalizers, Removed []string
+	// LoadBalancerIP, if not nil, is the new spec.loadBalancerIP; "" removes it.
+	LoadBalancerIP *string
+}
+
+// Annotate sets an annotation; "" removes it.
+func (m *Marks) Annotate(key, value string) {
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	m.Annotations[key] = value
+}
+
+// Label sets a label; "" removes it.
+func (m *Marks) Label(key, value string) {
+	if m.Labels == nil {
+		m.Labels = map[string]string{}
+	}
+	m.Labels[key] = value
+}
+
+// Orphan is something that a backend has made for a Service that no longer exists.
+type Orphan struct {
+	ID      string // unique in the backend
+	Service types.NamespacedName
+	UID     types.UID // of the Service
+	Reason  Reason    // how it is told
+}
+
+// Object names an object of the API server.
+type Object struct {
+	APIVersion, Kind, Namespace, Name string
+	UID                               types.UID
+}
+
+// Warning is what there is to say about an object that somebody has configured.
+type Warning struct {
+	About  Object
+	Reason Reason
+}
+
+// Needs are parts of a Want that a backend reads: what nobody reads is not watched.
+type Needs struct{ Nodes, Endpoints, Peers bool }
