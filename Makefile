@@ -17,7 +17,7 @@ ON_NODES := /test/(cloudlab|failover|install|kubevip|lab|metallb)$$
 
 .PHONY: help build kube image up down test bench check generate clean gcc
 
-help: ## print this
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/fairlead and bin/sandbox
@@ -29,10 +29,10 @@ kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes th
 image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
 	bin/sandbox image fairlead/fairlead:$(VERSION) bin/fairlead.tar
 
-up: kube ## start a real cluster of three nodes on this machine, with Fairlead in it (CLOUD=cloudscale: in that cloud)
+up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale: in a simulated cloud)
 	bin/sandbox up $(if $(CLOUD),--cloud $(CLOUD))
 
-down: build ## stop that cluster and leave nothing behind
+down: build ## remove that cluster
 	bin/sandbox down
 
 test: kube gcc ## run all tests, on a real API server and on real nodes
@@ -40,7 +40,7 @@ test: kube gcc ## run all tests, on a real API server and on real nodes
 	$(GOTEST) -run '$(SIMULATED)' ./internal/member
 	$(GOTEST) -race -p 1 $$(go list ./... | grep -E '$(ON_NODES)')
 
-bench: kube ## measure against what the API server can do alone
+bench: kube ## run the benchmarks
 	go run ./test/bench
 
 check: ## gofmt, vet, staticcheck, golangci-lint, generated files
@@ -50,7 +50,7 @@ check: ## gofmt, vet, staticcheck, golangci-lint, generated files
 	$(TOOL) golangci-lint run
 	go run ./cmd/generate -check
 
-generate: ## write again what is made from something else: CRDs, deploy/, docs/reference/
+generate: ## regenerate CRDs, deploy/ and docs/reference/
 	go run ./cmd/generate
 
 clean: down ## stop the cluster and remove bin/

@@ -42,9 +42,6 @@ func (o *owners) of(x netip.Addr) string {
 			}
 		}
 	}
-	if x.IsLinkLocalUnicast() {
-		return "link-local"
-	}
 	return ""
 }
 

@@ -217,12 +217,12 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 		mine, theirs := s.req.Evidence, rival.rank[f]
 		if theirs < mine || theirs == mine && (mine == lb.Asserted || older(rival, s)) {
 			s.loses(p)
-			if theirs == mine { // else everybody could trouble others with events
+			if theirs == mine || mine != lb.Asserted { // else everybody could trouble others with events
 				a.contests = append(a.contests, Contest{p, rival.req.Service, s.req.Service})
 			}
 			return false
 		}
-		if theirs == mine {
+		if theirs == mine || theirs != lb.Asserted {
 			a.contests = append(a.contests, Contest{p, s.req.Service, rival.req.Service})
 		}
 		a.release(rival, f)

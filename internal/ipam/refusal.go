@@ -25,7 +25,11 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 		reason := lb.AddressIsNode.With(x, node)
 		return &reason
 	}
-	if owner := a.owner(x); owner != "" {
+	owner := a.owner(x)
+	if owner == "" && x.IsLinkLocalUnicast() && !a.InPool(x) {
+		owner = "link-local, and in no pool"
+	}
+	if owner != "" {
 		reason := lb.AddressIsCluster.With(x, owner)
 		return &reason
 	}
