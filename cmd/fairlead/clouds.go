@@ -9,15 +9,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	backend "fairlead.io/internal/backend/cloudscale"
+	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/nodes"
 )
 
+// cloudWorkers is how many Services are worked on at the same time. They do
+// little but wait for answers of the cloud, which does one change of a load
+// balancer at a time, but those of different ones together.
+const cloudWorkers = 100
+
 // addCloudscale adds to the controller what the configuration has of
 // cloudscale.ch. n and cloud are what flags say about them.
-func addCloudscale(o *controller.Options, n nodes.Options, cloud controller.Cloud) error {
+func addCloudscale(o *controller.Options, n nodes.Options, cloud controller.Backend) error {
 	looksAfterNodes := o.Config.Nodes.Cloud == config.CloudscaleNodes
 	if !looksAfterNodes && !slices.Contains(o.Config.Backends(), config.Cloudscale) {
 		return nil
@@ -42,8 +48,12 @@ func addCloudscale(o *controller.Options, n nodes.Options, cloud controller.Clou
 		o.Metrics = append(o.Metrics, nodes.Metrics)
 	}
 	if slices.Contains(o.Config.Backends(), config.Cloudscale) {
-		cloud.Backend = backend.New(backend.Options{Client: client, Servers: servers, Cluster: o.Config.ClusterName})
-		o.Cloud = &cloud
+		class := o.Config.Class("")
+		cloud.Backend = backend.New(backend.Options{Client: client, Servers: servers, Cluster: o.Config.ClusterName,
+			Unclassed: class != nil && class.Backend == config.Cloudscale})
+		cloud.Plans, cloud.Workers = true, cloudWorkers
+		o.Backends[config.Cloudscale] = cloud
+		o.Dialects = append(o.Dialects, compat.Format{})
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/nodes"
+	"fairlead.io/internal/setup"
 )
 
 // heapGrowth in percent is how far the heap grows between two collections of
@@ -35,7 +36,8 @@ func newControllerCommand() *cobra.Command {
 		logs                   logFlags
 		classic                metallbFlags
 		ccm                    ccmFlags
-		cloud                  controller.Cloud
+		cloud                  controller.Backend
+		names                  setup.Names
 		o                      controller.Options
 	)
 	c := &cobra.Command{
@@ -71,7 +73,7 @@ or anywhere with access to the API server.`,
 			return fmt.Errorf("--workers is %d, must be at least 1", o.Workers)
 		}
 		getenv := ccm.environment(os.Getenv)
-		o.KubeVIPMap = config.KubeVIPMapFrom(getenv)
+		names.KubeVIPMap = config.KubeVIPMapFrom(getenv)
 		if configFile != "" {
 			o.Config, err = config.Load(configFile)
 		} else {
@@ -91,7 +93,7 @@ or anywhere with access to the API server.`,
 		if o.Config, err = servedClasses(o.Config, &classic, os.Environ()); err != nil {
 			return err
 		}
-		o.MetalLBNamespace, o.Pod = classic.namespace, podIn(classic.namespace)
+		names.MetalLBNamespace, names.Pod = classic.namespace, podIn(classic.namespace)
 		if o.MetricsAddress, err = classic.metrics(o.MetricsAddress); err != nil {
 			return err
 		}
@@ -114,6 +116,7 @@ or anywhere with access to the API server.`,
 		}
 		o.REST.Host = cmp.Or(ccm.master, o.REST.Host)
 		tellNeedless(f, o.Log, ccmNeedless...)
+		setup.Add(&o, names)
 		var n nodes.Options
 		ccm.nodes(&n)
 		if err := addCloudscale(&o, n, cloud); err != nil {

@@ -12,14 +12,15 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/gossipkey"
 	"fairlead.io/internal/ipam"
@@ -39,23 +40,23 @@ type Options struct {
 	// address for metrics means none.
 	HealthAddress  string
 	MetricsAddress string
-	// Namespace of the Secret by which the nodes' agents recognise each other.
+	// Namespace of the Secret by which the nodes' agents recognise each other; it is
+	// made if GossipKey says that there are agents.
 	Namespace string
+	GossipKey bool
 	// LeaderNamespace is where the Lease for leader election is; empty means that
 	// this controller is alone.
 	LeaderNamespace string
-	// MetalLBNamespace is where objects of MetalLB's kinds count.
-	MetalLBNamespace string
-	// KubeVIPMap is the ConfigMap of kube-vip's cloud provider.
-	KubeVIPMap config.KubeVIPMap
-	// Pod of the controller, if it is in MetalLB's namespace: what the controller
-	// writes there about itself goes with it.
-	Pod *metav1.OwnerReference
 	// LeaderLease is the Lease's name; empty means our own.
 	LeaderLease string
 
-	// Cloud, if not nil, has the load balancers of classes with its backend.
-	Cloud *Cloud
+	// Dialects in which pools and Services are written, our own first.
+	Dialects []compat.Dialect
+	// Backends by the names that classes use. A class whose backend is not there is
+	// not served.
+	Backends map[config.Backend]Backend
+	// Reporters say on objects of dialects how they are used.
+	Reporters []func(Tools) Reporter
 	// Parts run beside the controller, in the leader alone if they say so.
 	Parts []manager.Runnable
 	// Metrics are served beside the controller's.
@@ -78,6 +79,24 @@ const (
 	shutdownGrace = 3 * time.Second
 )
 
+// Tools are what a Reporter works with.
+type Tools struct {
+	Cache  client.Reader
+	Client client.Client
+	Told   *Told
+	Log    *slog.Logger
+	// Reading of a dialect, as it was read last.
+	Reading func(lb.Dialect) compat.Reading
+	// Has says whether a kind can be read.
+	Has func(schema.GroupVersionKind) bool
+	// Loaded says whether all kinds have been listed.
+	Loaded func() bool
+	Usage  func() []ipam.PoolUsage
+}
+
+// Counter is a Reporter that counts reconciles.
+type Counter interface{ Count(err error) }
+
 // Run serves until ctx ends. Losing the leadership is an error: the process must
 // end then, and with it everything that may still write.
 func Run(ctx context.Context, o Options) error {
@@ -85,15 +104,18 @@ func Run(ctx context.Context, o Options) error {
 	// sides more time than it saves. Its own controllers do without as well.
 	o.REST = rest.CopyConfig(o.REST)
 	o.REST.DisableCompression = true
-	wakes := &waker{}
-	l := newLedger(wakes.wake)
-	m := newKubevipMap(o)
-	kinds, err := newOptional(o.REST, o.Log, optionalKinds(o.Config, m)...)
+	c := &classes{config: o.Config, backends: map[config.Backend]*Backend{}, dialects: o.Dialects}
+	for name, b := range o.Backends {
+		if slices.Contains(o.Config.Backends(), name) {
+			b.Workers = max(1, cmp.Or(b.Workers, o.Workers))
+			c.backends[name] = &b
+		}
+	}
+	kinds, err := newOptional(o.REST, o.Log, optionalKinds(c)...)
 	if err != nil {
 		return err
 	}
-	f := newForeign(o, kinds, l)
-	mgr, err := awaitManager(ctx, o, kinds, m)
+	mgr, err := awaitManager(ctx, o, c, kinds)
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
@@ -102,65 +124,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	waited := prometheus.NewHistogram(timeToAddressOpts)
-	svc := &services{cache: mgr.GetCache(), client: writer, config: o.Config, kinds: kinds, kubevip: m, ledger: l, log: o.Log, waited: waited}
-	var cloud *cloudServices
-	if o.Cloud != nil {
-		cloud = &cloudServices{Cloud: *o.Cloud, cache: mgr.GetCache(), client: writer, config: o.Config, log: o.Log}
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{l, cloud}, waited)
-	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
-	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
-	sources := poolSources{cache: mgr.GetCache(), config: o.Config, kinds: kinds, foreign: f, kubevip: m}
-	imports := &importer{poolSources: sources, cache: mgr.GetCache(), client: writer, ledger: l, log: o.Log}
-	if m != nil {
-		m.kinds, m.events = kinds, svc.events
-		m.changed = func() { wakes.wake(servicesUsing(ctx, mgr.GetCache(), o.Config, lb.KubeVIP)) }
-	}
-	if hearsAgents(o.Config) {
-		svc.agents = &agents{cache: mgr.GetCache(), kinds: kinds, wake: wakes.wake}
-		imports.agents = svc.agents
-	}
-	// What was said of pools that could not be read is not so any more.
-	woken := follower{came: func() { wakes.wake(servicesUsing(ctx, mgr.GetCache(), o.Config, lb.Native)) }, changed: func(_, _ client.Object) {}}
-	if err := kinds.follow(kindNativePool, woken); err != nil {
-		return err
-	}
-	status := &poolStatus{cache: mgr.GetCache(), client: mgr.GetClient(), ledger: l, told: &told{events: svc.events}, kubevip: m, log: o.Log}
-	if f != nil {
-		status.metallb = newMetalLBStatus(f, status)
-		registry.MustRegister(f.updates, f.failures, metallbCollector{ledger: l, stale: status.metallb.stale.Load,
-			loaded: func() bool { return synced(ctx, mgr.GetCache(), o.Config, kinds) }})
-	}
-
-	owners := newOwners()
-	l.alloc.SetOwner(owners.of)
-	steps := []func() error{
-		func() error { return owners.follow(ctx, mgr.GetCache()) },
-		func() error { return fillCaches(ctx, mgr.GetCache(), o.Config, kinds, o.Log) },
-		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
-		func() error { return serveHealth(mgr, o, kinds) },
-		func() error { return serveMetrics(mgr, o, writer, registry) },
-	}
-	if o.Config.FromPools() {
-		steps = append(steps,
-			func() error { return watchServices(mgr, svc, o.Workers, wakes, imports) },
-			func() error { return mgr.Add(kinds) },
-			func() error { return watchPools(mgr, sources, l, svc.agents) },
-			func() error { return watchNodes(mgr, l) },
-			func() error { return watchAgents(mgr, svc.agents, kinds) },
-			func() error { return mgr.Add(manager.RunnableFunc(status.Start)) },
-		)
-	}
-	if slices.Contains(o.Config.Backends(), config.Announce) {
-		steps = append(steps, func() error { return mgr.Add(manager.RunnableFunc(ensureGossipKey(writer, o))) })
-	}
-	if cloud != nil {
-		cloud.events = svc.events
-		steps = append(steps, func() error { return watchCloud(mgr, cloud) })
-	}
-	for _, step := range steps {
+	for _, step := range newParts(ctx, o, c, kinds, mgr, writer).steps() {
 		if err := step(); err != nil {
 			return unlessEnded(ctx, err)
 		}
@@ -186,9 +150,9 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // awaitManager is newManager, which asks the API server about kinds, for one that
 // may be away.
-func awaitManager(ctx context.Context, o Options, kinds *optional, m *kubevipMap) (manager.Manager, error) {
+func awaitManager(ctx context.Context, o Options, c *classes, kinds *optional) (manager.Manager, error) {
 	for {
-		mgr, err := newManager(o, kinds, m)
+		mgr, err := newManager(o, c, kinds)
 		if _, away := errors.AsType[*url.Error](err); !away {
 			return mgr, err
 		}
@@ -201,7 +165,7 @@ func awaitManager(ctx context.Context, o Options, kinds *optional, m *kubevipMap
 	}
 }
 
-func newManager(o Options, kinds *optional, m *kubevipMap) (manager.Manager, error) {
+func newManager(o Options, c *classes, kinds *optional) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -210,8 +174,8 @@ func newManager(o Options, kinds *optional, m *kubevipMap) (manager.Manager, err
 	mgr, err := manager.New(o.REST, manager.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
-		Cache:                         cacheOptions(o.Config, m),
-		NewCache:                      newCache(o.Log, o.Config, kinds),
+		Cache:                         cacheOptions(c),
+		NewCache:                      newCache(o.Log, c, kinds),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
 		LeaderElectionID:              cmp.Or(o.LeaderLease, LeaderLease),

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -13,14 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"fairlead.io/internal/lb"
+	"fairlead.io/internal/compat"
 )
 
 const (
 	// component is the source of our events and the field manager of our writes.
 	component = "fairlead"
-	// metallbComponent is the source of those that are told in MetalLB's words.
-	metallbComponent = "metallb-controller"
 
 	// eventsWait is how long events are held back while addresses are being
 	// written; a cluster that is never idle gets its events all the same.
@@ -34,9 +33,6 @@ const (
 	// more, the oldest are dropped. The condition on the object stays.
 	eventsKept = 20_000
 )
-
-// cloudVoice is how cloud controller managers tell of load balancers.
-const cloudVoice lb.Dialect = "cloud"
 
 // events writes events one at a time, behind the addresses: while busy says
 // that reconciles are waiting, events wait, too. (client-go's recorder writes
@@ -54,28 +50,34 @@ type events struct {
 
 // waitingEvent is an event to be: there may be thousands, and an Event is large.
 type waitingEvent struct {
-	about  corev1.ObjectReference
-	voice  lb.Dialect
-	reason lb.Reason
-	since  time.Time
-	// once: no second event if one says so already, also after a restart.
-	once bool
+	about   corev1.ObjectReference
+	event   compat.Event
+	warning bool
+	since   time.Time
+	// once names an event of which there is no second one, also after a restart.
+	once string
 }
 
 func newEvents(client kubernetes.Interface, log *slog.Logger, busy func() bool) *events {
 	return &events{client: client, log: log, busy: busy, arrived: make(chan struct{}, 1)}
 }
 
-// add queues an event that tells r about an object, in the words of a dialect;
-// it never blocks.
-func (e *events) add(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason) {
-	e.queue(waitingEvent{about: about, voice: voice, reason: r})
+// add queues an event about an object; it never blocks.
+func (e *events) add(about corev1.ObjectReference, event compat.Event, warning bool) {
+	e.queue(waitingEvent{about: about, event: event, warning: warning})
 }
 
-// addOnce queues an event unless the object has it already. Of objects of MetalLB's
-// kinds there is one at most; else one for each sentence.
-func (e *events) addOnce(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason) {
-	e.queue(waitingEvent{about: about, voice: voice, reason: r, once: true})
+// addOnce queues an event unless the object has it already: one for each sentence.
+func (e *events) addOnce(about corev1.ObjectReference, event compat.Event, warning bool) {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(event.Message))
+	e.queue(waitingEvent{about: about, event: event, warning: warning, once: fmt.Sprintf("%s.%s.%x", about.Name, about.UID, sum.Sum64())})
+}
+
+// addFirst queues an event unless the object has one by this way already, whatever
+// it says.
+func (e *events) addFirst(about corev1.ObjectReference, event compat.Event, warning bool) {
+	e.queue(waitingEvent{about: about, event: event, warning: warning, once: fmt.Sprintf("%s.%s", about.Name, about.UID)})
 }
 
 func (e *events) queue(w waitingEvent) {
@@ -108,9 +110,9 @@ func (e *events) Start(ctx context.Context) error {
 		if !e.hold(ctx, w.since) {
 			return nil
 		}
-		event := w.event()
-		if _, err := e.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: component}); err != nil && ctx.Err() == nil && !(w.once && apierrors.IsAlreadyExists(err)) {
-			e.log.Warn("event not written", "object", w.about.Namespace+"/"+w.about.Name, "reason", w.reason.Code, "error", err)
+		event := w.object()
+		if _, err := e.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: component}); err != nil && ctx.Err() == nil && !(w.once != "" && apierrors.IsAlreadyExists(err)) {
+			e.log.Warn("event not written", "object", w.about.Namespace+"/"+w.about.Name, "reason", w.event.Reason, "error", err)
 		}
 	}
 }
@@ -129,9 +131,9 @@ func (e *events) next() (waitingEvent, bool) {
 	return w, true
 }
 
-func (w waitingEvent) event() *corev1.Event {
+func (w waitingEvent) object() *corev1.Event {
 	kind := corev1.EventTypeNormal
-	if w.reason.Warning() {
+	if w.warning {
 		kind = corev1.EventTypeWarning
 	}
 	namespace := w.about.Namespace
@@ -139,32 +141,15 @@ func (w waitingEvent) event() *corev1.Event {
 		namespace = metav1.NamespaceDefault
 	}
 	name := fmt.Sprintf("%s.%x", w.about.Name, w.since.UnixNano())
-	if w.once {
-		name = fmt.Sprintf("%s.%s", w.about.Name, w.about.UID)
-		if w.voice != lb.MetalLB {
-			sum := fnv.New64a()
-			_, _ = sum.Write([]byte(w.reason.Text))
-			name += fmt.Sprintf(".%x", sum.Sum64())
-		}
+	if w.once != "" {
+		name = w.once
 	}
-	reason, source := string(w.reason.Code), component
-	if w.voice == lb.MetalLB {
-		source = metallbComponent
-		if theirs := lb.Reasons[w.reason.Code].MetalLB; theirs != "" {
-			reason = theirs
-		}
-	}
-	switch theirs := lb.Reasons[w.reason.Code].Cloud; {
-	case w.voice == cloudVoice && theirs != "":
-		reason = theirs
-	case w.voice == lb.KubeVIP && lb.Reasons[w.reason.Code].On == "Service":
-		reason = kubevipWord(w.reason)
-	}
+	source := cmp.Or(w.event.Component, component)
 	return &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: name},
 		InvolvedObject:      w.about,
-		Reason:              reason,
-		Message:             w.reason.Text,
+		Reason:              w.event.Reason,
+		Message:             w.event.Message,
 		Type:                kind,
 		Source:              corev1.EventSource{Component: source},
 		ReportingController: source,
@@ -194,8 +179,4 @@ func (e *events) quiet() bool {
 	newest := e.newest
 	e.mu.Unlock()
 	return time.Since(newest) >= eventsQuiet && !e.busy()
-}
-
-func serviceReference(s *corev1.Service) corev1.ObjectReference {
-	return corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID}
 }

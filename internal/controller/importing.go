@@ -1,27 +1,25 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"fairlead.io/internal/compat"
-	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/backend"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -30,16 +28,15 @@ const (
 	importRetry = time.Second
 )
 
-// importer is a source of the Service controller. It never delivers anything by
-// itself; the controller waits for it, and so starts no worker before everything
-// that is held is known. It runs anew in every new leader.
+// importer is a source of the controllers of Services with addresses from pools. It
+// never delivers anything by itself; they wait for it, and so start no worker before
+// everything that is held is known. It runs anew in every new leader.
 type importer struct {
-	poolSources
-	cache  cache.Cache
-	client kubernetes.Interface
-	agents *agents
-	ledger *ledger
-	log    *slog.Logger
+	*common
+	cache cache.Cache
+
+	mu   sync.Mutex
+	done bool
 }
 
 // Start has nothing to deliver.
@@ -47,8 +44,14 @@ func (i *importer) Start(context.Context, workqueue.TypedRateLimitingInterface[r
 	return nil
 }
 
-// WaitForSync imports, and tries again until it succeeds or ctx ends.
+// WaitForSync imports, and tries again until it succeeds or ctx ends. Of several that
+// wait, the first one imports for all.
 func (i *importer) WaitForSync(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.done {
+		return nil
+	}
 	if !i.cache.WaitForCacheSync(ctx) {
 		return fmt.Errorf("caches not filled: %w", ctx.Err())
 	}
@@ -58,6 +61,7 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 		if err == nil {
 			i.log.Info("imported", "services", n, "took", time.Since(began).Round(time.Millisecond).String())
 			close(i.ledger.imported)
+			i.done = true
 			return nil
 		}
 		i.log.Warn("import failed; nothing is allocated before it succeeds", "error", err)
@@ -74,7 +78,7 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 // previous leader wrote last, and an address it gave must not be given again.
 // Services without an address come last, the oldest first.
 func (i *importer) importAll(ctx context.Context) (int, error) {
-	namespaces, err := i.namespaceLabels(ctx)
+	namespaces, err := i.allNamespaceLabels(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -87,7 +91,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		// reconciles of pools and nodes have told it meanwhile.
 		var pools []lb.Pool
 		var nodes map[netip.Addr]string
-		if pools, err = i.poolSources.read(ctx); err != nil {
+		if pools, err = i.readings.read(ctx); err != nil {
 			return nil
 		}
 		if nodes, err = readNodes(ctx, i.cache); err != nil {
@@ -100,10 +104,9 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		a.SetNodes(nodes)
 		var heirs []lb.Request
 		for _, s := range list {
-			r := s.request(namespaces, i.kubevip)
-			r.Leased = i.agents.leased(s.service)
-			a.Import(r, s.published)
-			if inherits(s.service, s.class) {
+			r := i.requestOf(s, namespaces)
+			a.Import(r, s.held.Addresses)
+			if r.Inherits {
 				heirs = append(heirs, r)
 			}
 		}
@@ -113,7 +116,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 			a.Settle(r, nil)
 		}
 		a.SettleAll()
-		return nil // every Service is in the controller's queue anyway
+		return nil // every Service is in the controllers' queues anyway
 	})
 	if err != nil {
 		return 0, err
@@ -121,43 +124,28 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 	return len(list), nil
 }
 
-// held is a Service as far as importing needs it.
-type held struct {
-	service   *corev1.Service
-	class     *config.Class
-	left      bool // see leftBy
-	published []netip.Addr
+// imported is a Service as far as importing needs it.
+type imported struct {
+	service *lb.Service
+	class   *config.Class // nil if it is left
+	backend config.Backend
+	held    lb.Held
 }
 
-func (h held) request(namespaces map[string]map[string]string, m *kubevipMap) lb.Request {
-	labels, known := namespaces[h.service.Namespace]
-	if !known || h.left || h.service.DeletionTimestamp != nil {
-		return unchanged(h.service, h.class, m.current())
+func (i *importer) requestOf(s imported, namespaces map[string]map[string]string) lb.Request {
+	labels, known := namespaces[s.service.Key.Namespace]
+	switch {
+	case s.class == nil:
+		return i.unchanged(s.service, i.classes.readingOf(s.backend), s.held)
+	case !known || s.service.Deleting:
+		return i.unchanged(s.service, i.classes.reading(s.class), s.held)
 	}
-	r, _ := m.requestOf(h.service, h.class, labels)
-	return r
+	return i.request(s.service, i.classes.reading(s.class), s.held, labels)
 }
 
-// contextOf is what counts for Services of class in a namespace with labels.
-func contextOf(class *config.Class, labels map[string]string, theirs *kubevip.Config) compat.Context {
-	return compat.Context{NamespaceLabels: labels, Dialects: class.Pools, KubeVIP: theirs, Elsewhere: class.Backend == config.KubeVIP}
-}
-
-// unchanged is the request of a Service that is being deleted, or whose namespace
-// is not known yet: it keeps exactly what it has until then, gets nothing new,
-// waits for nothing, and does not move.
-func unchanged(s *corev1.Service, class *config.Class, theirs *kubevip.Config) lb.Request {
-	r := contextOf(class, nil, theirs).Request(s)
-	r.Evidence = evidenceOf(s, class)
-	r.Invalid = &lb.Reason{Code: lb.Ready}
-	if said, known := reasonOn(s); known {
-		r.Invalid = &said
-	}
-	return r
-}
-
-func (i *importer) listServices(ctx context.Context) ([]held, error) {
-	var out []held
+func (i *importer) listServices(ctx context.Context) ([]imported, error) {
+	known := i.heldByBackends(ctx)
+	var out []imported
 	opts := metav1.ListOptions{Limit: importPage, FieldSelector: "spec.type=" + string(corev1.ServiceTypeLoadBalancer)}
 	for {
 		page, err := i.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, opts)
@@ -165,14 +153,24 @@ func (i *importer) listServices(ctx context.Context) ([]held, error) {
 			return nil, fmt.Errorf("list services: %w", err)
 		}
 		for n := range page.Items {
-			s := &page.Items[n]
-			class := servedBy(i.config, s)
-			left := leftBy(i.config, s)
-			if class = cmp.Or(class, left); class == nil {
-				continue
+			page.Items[n].ManagedFields = nil
+			s := kubeapi.Service(&page.Items[n])
+			for name, b := range i.classes.backends {
+				class := i.classes.of(s)
+				serves := class != nil && class.Backend == name && i.classes.settles(class)
+				if !serves && !(i.classes.fromPools(name) && i.classes.left(b, s)) {
+					continue
+				}
+				held, ok := known[name][s.UID]
+				if !ok {
+					held = b.held(s)
+				}
+				if !serves {
+					class = nil
+				}
+				out = append(out, imported{service: s, class: class, backend: name, held: held})
+				break
 			}
-			s.ManagedFields = nil
-			out = append(out, held{service: s, class: class, left: left != nil, published: publishedOf(s, class)})
 		}
 		if opts.Continue = page.Continue; opts.Continue == "" {
 			return out, nil
@@ -180,7 +178,26 @@ func (i *importer) listServices(ctx context.Context) ([]held, error) {
 	}
 }
 
-func (i *importer) namespaceLabels(ctx context.Context) (map[string]map[string]string, error) {
+// heldByBackends is what backends know that Services have. One that cannot be asked
+// stops nobody: what Services say counts then.
+func (i *importer) heldByBackends(ctx context.Context) map[config.Backend]map[types.UID]lb.Held {
+	out := map[config.Backend]map[types.UID]lb.Held{}
+	for name, b := range i.classes.backends {
+		importer, ok := b.Backend.(backend.Importer)
+		if !ok {
+			continue
+		}
+		held, err := importer.Import(ctx)
+		if err != nil {
+			i.log.Warn("a backend does not say what Services have; going by what they say themselves", "backend", name, "error", err)
+			continue
+		}
+		out[name] = held
+	}
+	return out
+}
+
+func (i *importer) allNamespaceLabels(ctx context.Context) (map[string]map[string]string, error) {
 	var list corev1.NamespaceList
 	if err := i.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)

@@ -16,18 +16,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/compat/kubevip"
-	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
 // agents knows what the nodes' agents report: which addresses DHCP servers gave,
 // and who announces what. Services of which that changes are woken.
 type agents struct {
-	cache client.Reader
-	kinds *optional
-	wake  func([]types.NamespacedName)
+	cache    client.Reader
+	kinds    *optional
+	dialects []compat.Dialect // those that are told of moves
+	wake     func([]types.NamespacedName)
 
 	mu     sync.Mutex
 	leases map[v1alpha1.LeaseOf]string
@@ -40,12 +41,30 @@ type announcer struct {
 	services []string
 }
 
-// hearsAgents says whether any class needs what agents report: DHCP servers give
-// their addresses to nodes, and kube-vip's words name the node that announces.
-func hearsAgents(cfg *config.Configuration) bool {
-	return slices.ContainsFunc(cfg.Classes, func(c config.Class) bool {
-		return c.Backend == config.Announce && slices.Contains(c.Pools, lb.KubeVIP)
-	})
+// newAgents returns nil if no class needs what agents report.
+func newAgents(c *classes, kinds *optional, wake func([]types.NamespacedName)) *agents {
+	a := &agents{kinds: kinds, wake: wake, dialects: followers(c)}
+	if len(a.dialects) == 0 {
+		return nil
+	}
+	return a
+}
+
+// followers are the dialects that need what agents report: those whose pools a class
+// uses that they do not speak for, so that Fairlead announces it.
+func followers(c *classes) (out []compat.Dialect) {
+	for _, d := range c.dialects {
+		if _, ok := d.(compat.Follower); !ok {
+			continue
+		}
+		if slices.ContainsFunc(c.config.Classes, func(class config.Class) bool {
+			b := c.backends[class.Backend]
+			return b != nil && b.words() != d.Name() && slices.Contains(class.Pools, d.Name())
+		}) {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 func (a *agents) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -108,12 +127,16 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 // names says whether the Service is to name the node that has its address, and
 // names another. Before the cache is filled, every Service is still to come.
 func (a *agents) names(ctx context.Context, service, address, node string) bool {
-	var s corev1.Service
-	if err := a.cache.Get(ctx, keyOf(service), &s); err != nil {
+	var object corev1.Service
+	if err := a.cache.Get(ctx, keyOf(service), &object); err != nil {
 		return false
 	}
-	first := native.Published(&s)
-	return len(first) > 0 && first[0].String() == address && ofKubeVIP(&s) && s.Annotations[kubevip.AnnotationHost] != node
+	s := kubeapi.Service(&object)
+	first := s.Published()
+	return len(first) > 0 && first[0].String() == address && slices.ContainsFunc(a.dialects, func(d compat.Dialect) bool {
+		f, ok := d.(compat.Follower)
+		return ok && f.Moved(s, node)
+	})
 }
 
 func keyOf(service string) types.NamespacedName {
@@ -127,7 +150,7 @@ func keyOf(service string) types.NamespacedName {
 func announcers(list []v1alpha1.Agent, nodes []corev1.Node) map[string]announcer {
 	alive := map[string]bool{}
 	for i := range nodes {
-		alive[nodes[i].Name] = ready(&nodes[i])
+		alive[nodes[i].Name] = kubeapi.NodeReady(&nodes[i])
 	}
 	type claim struct {
 		alive bool
@@ -155,27 +178,25 @@ func announcers(list []v1alpha1.Agent, nodes []corev1.Node) map[string]announcer
 	return out
 }
 
-// leased returns the addresses that DHCP servers gave s. Of a family of which no
-// agent says anything, that is the one that s publishes.
-func (a *agents) leased(s *corev1.Service) (out []netip.Addr) {
+// leased returns the addresses that DHCP servers gave a Service. Of a family of which
+// no agent says anything, that is the one that was noted as such.
+func (a *agents) leased(service types.NamespacedName, noted []netip.Addr) (out []netip.Addr) {
 	if a == nil {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	marked := strings.Split(s.Annotations[native.AnnotationDHCP], ",")
 	for _, f := range lb.Families {
-		text, told := a.leases[v1alpha1.LeaseOf{Service: s.Namespace + "/" + s.Name, Family: f.String()}]
+		text, told := a.leases[v1alpha1.LeaseOf{Service: service.String(), Family: f.String()}]
 		if x, err := lb.ParseAddr(text); told && err == nil {
 			out = append(out, x)
 		}
-		if told || !slices.Contains(marked, f.String()) {
+		if told {
 			continue
 		}
-		for _, x := range native.Published(s) {
+		for _, x := range noted {
 			if lb.FamilyOf(x) == f {
 				out = append(out, x)
-				break
 			}
 		}
 	}
@@ -190,29 +211,4 @@ func (a *agents) host(address netip.Addr) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hosts[address.String()].node
-}
-
-// hostOf returns the node to name on s, which has the addresses of v: that of the
-// first, if s is kube-vip's by its pool or by what is written on it; else "".
-func (c *services) hostOf(s *corev1.Service, v lb.Verdict) string {
-	theirs := ofKubeVIP(s) || slices.ContainsFunc(v.Pools, func(p lb.PoolKey) bool { return p.Dialect == lb.KubeVIP })
-	if len(v.Addresses) == 0 || !theirs {
-		return ""
-	}
-	return c.agents.host(v.Addresses[0])
-}
-
-// withWish adds to a verdict on s which of its wishes to DHCP servers are ignored.
-// What s has comes first: it is read in the condition.
-func withWish(v lb.Verdict, s *corev1.Service) lb.Verdict {
-	if v.DHCP == [len(lb.Families)]bool{} {
-		return v
-	}
-	if _, ignored := kubevip.LeaseWishOf(s, v.DHCP); ignored != nil {
-		ready := v.Reason.Code == lb.Ready
-		if v.Reason = v.Reason.And(*ignored); ready {
-			v.Reason.Code = ignored.Code
-		}
-	}
-	return v
 }

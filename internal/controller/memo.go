@@ -2,10 +2,11 @@ package controller
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -18,10 +19,15 @@ import (
 type memo struct {
 	uid  types.UID
 	seen time.Time // when the Service was seen first
-	told lb.Reason // what the last event said
-	// untold: a write was tried of which no event tells yet
-	untold bool
-	// warned of annotations that are deprecated
+
+	told lb.Reason   // what the last event said of how the Service stands
+	also []lb.Reason // what was told besides
+	// reason is the last one of all, also of those that pass; it is counted.
+	reason  atomic.Pointer[lb.Reason]
+	working bool // what is under way was begun by us, and told
+	// attempted: a write was tried of which no event tells yet.
+	attempted bool
+	// warned of what is deprecated.
 	warned bool
 
 	settled bool // what its status said at first sight was taken into account
@@ -30,10 +36,34 @@ type memo struct {
 	// the object from the cache knows nothing of that write.
 	written   string
 	published []netip.Addr // by that write
-	said      string       // by that write, where kube-vip announces
+	said      string       // by that write
 	// asked is what the Service asked for when it got what it publishes.
-	asked   wish
+	asked   asked
 	foreign foreignWrites
+}
+
+// news is what of an outcome, after which the Service stands as reason says, has not
+// been told yet. That something is under way is only worth a word if nothing was said
+// about why.
+func (m *memo) news(out *lb.Outcome, reason lb.Reason) (tell []lb.Reason) {
+	for _, r := range out.Tell {
+		if !slices.Contains(m.also, r) {
+			tell = append(tell, r)
+		}
+	}
+	m.also = out.Tell
+	m.working = out.Done > 0 || m.working && out.Passing
+	last := m.reason.Swap(&reason)
+	switch {
+	case reason.Code == "" || reason == m.told:
+		return tell
+	case out.Passing && (m.working || last != nil && *last == reason):
+		return tell
+	}
+	if !out.Passing { // after which it stands as before
+		m.told = reason
+	}
+	return append(tell, reason)
 }
 
 // memos has one memo per Service.
@@ -43,90 +73,78 @@ type memos struct {
 }
 
 // of returns the memo of s. A Service seen for the first time was told what is
-// written on it: a restart repeats no event.
-func (m *memos) of(s *corev1.Service, now time.Time) *memo {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	key := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
-	if have := m.all[key]; have != nil && have.uid == s.UID {
+// written on it (says, where that is not our condition): a restart repeats no event.
+func (m *memos) of(s *lb.Service, says *lb.Reason, now time.Time) *memo {
+	if have := m.find(s); have != nil {
 		return have
 	}
 	fresh := &memo{uid: s.UID, seen: now}
-	fresh.told, _ = reasonOn(s)
+	switch {
+	case s.Says != nil:
+		fresh.told = s.Says.Reason
+	case says != nil:
+		fresh.told = *says
+	}
+	fresh.reason.Store(&fresh.told)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.all == nil {
 		m.all = map[types.NamespacedName]*memo{}
 	}
-	m.all[key] = fresh
+	m.all[s.Key] = fresh
 	return fresh
 }
 
-func (m *memos) forget(key types.NamespacedName) {
+// find returns the memo of s, or nil if there is none yet.
+func (m *memos) find(s *lb.Service) *memo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if have := m.all[s.Key]; have != nil && have.uid == s.UID {
+		return have
+	}
+	return nil
+}
+
+// forget returns the UID of the Service that was known by that name.
+func (m *memos) forget(key types.NamespacedName) (uid types.UID, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	have := m.all[key]
+	if have == nil {
+		return "", false
+	}
 	delete(m.all, key)
+	return have.uid, true
+}
+
+// countByReason is how many Services stand how.
+func (m *memos) countByReason() map[lb.Code]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[lb.Code]int{}
+	for _, one := range m.all {
+		if r := one.reason.Load(); r != nil {
+			out[r.Code]++
+		}
+	}
+	return out
 }
 
 // stale says whether s is older than our own last write: deciding on it would
 // undo that write. The newer version is on its way.
-func (m *memo) stale(s *corev1.Service) bool {
+func (m *memo) stale(s *lb.Service) bool {
 	if m.written == "" {
 		return false
 	}
-	cmp, err := resourceversion.CompareResourceVersion(s.ResourceVersion, m.written)
+	cmp, err := resourceversion.CompareResourceVersion(s.Version, m.written)
 	return err == nil && cmp < 0
 }
 
 // age of the Service for the histogram. Creation times have whole seconds, so
 // for a Service that was created while we watched, first sight tells it better.
-func (m *memo) age(s *corev1.Service, now time.Time) time.Duration {
-	if m.seen.Sub(s.CreationTimestamp.Time) < 2*time.Second {
+func (m *memo) age(s *lb.Service, now time.Time) time.Duration {
+	if m.seen.Sub(s.Created) < 2*time.Second {
 		return now.Sub(m.seen)
 	}
-	return now.Sub(s.CreationTimestamp.Time)
-}
-
-// foreignWrites notices that somebody else keeps overwriting a status.
-type foreignWrites struct {
-	count   int
-	last    time.Time
-	version string // resourceVersion of the last one: each is counted once
-}
-
-const (
-	// foreignTolerated rewrites are done at once: a person or a migration may
-	// edit a status a few times.
-	foreignTolerated = 3
-	foreignFirst     = 5 * time.Second
-	foreignMost      = 5 * time.Minute
-	// foreignHarmful is the longest wait if the other writes addresses of our
-	// pools: another Service may have them.
-	foreignHarmful = time.Second
-	// foreignQuiet without a foreign write and all is forgotten.
-	foreignQuiet = 2 * foreignMost
-)
-
-// note counts the overwritten status of the given resourceVersion.
-func (f *foreignWrites) note(version string, now time.Time) {
-	if f.version == version {
-		return
-	}
-	f.count++
-	f.last, f.version = now, version
-}
-
-// persistent says whether the other writer does not give up.
-func (f *foreignWrites) persistent(now time.Time) bool {
-	if now.Sub(f.last) >= foreignQuiet {
-		f.count = 0
-	}
-	return f.count > foreignTolerated
-}
-
-// wait is how long to leave the status alone yet, at most most.
-func (f *foreignWrites) wait(now time.Time, most time.Duration) time.Duration {
-	pause := most
-	if doublings := f.count - foreignTolerated - 1; doublings < 6 {
-		pause = min(most, foreignFirst<<doublings)
-	}
-	return pause - now.Sub(f.last)
+	return now.Sub(s.Created)
 }

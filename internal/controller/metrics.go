@@ -30,7 +30,8 @@ var timeToAddressOpts = prometheus.HistogramOpts{
 // so that they are never behind it.
 type collector struct {
 	ledger *ledger
-	cloud  *cloudServices // nil without one
+	// others are Services whose addresses are not from pools.
+	others []*services
 }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
@@ -58,10 +59,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(poolUp, ready, pool, dialect, string(u.Reason.Code))
 	}
 	count := c.ledger.countByReason()
-	if c.cloud != nil {
-		for code, n := range c.cloud.countByReason() {
+	for _, svc := range c.others {
+		for code, n := range svc.memos.countByReason() {
 			count[code] += n
 		}
+		svc.orphans.countByReason(count)
 	}
 	for code, about := range lb.Reasons { // all of them, so that a dashboard sees a 0
 		if about.On == "Service" {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kinds"
 	"fairlead.io/internal/lb"
@@ -39,33 +38,22 @@ const (
 	optionalSync = time.Minute
 )
 
-// Kinds that need not be there besides MetalLB's.
+// Kinds of our own, which need not be there either.
 var (
 	kindNativePool = v1alpha1.GroupVersion.WithKind("Pool")
 	kindAgent      = v1alpha1.GroupVersion.WithKind("Agent")
-	kindConfigMap  = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 )
 
-// optionalKind is one that need not be there.
-type optionalKind struct {
-	schema.GroupVersionKind
-	object client.Object
-	// namespace and name of the one object that is read; "" is all of them.
-	namespace, name string
-	// without it, that is so; "" if that needs no telling.
-	without string
-}
-
-func (k optionalKind) resource() kinds.Resource {
+func resourceOf(k *compat.Kind) kinds.Resource {
 	plural, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind)
-	return kinds.Resource{GroupVersionResource: plural, Namespace: k.namespace, Name: k.name}
+	return kinds.Resource{GroupVersionResource: plural, Namespace: k.Namespace, Name: k.Name}
 }
 
 // optional are kinds that need not be there, or that we need not be allowed to
 // read: some, all or none, before we start or later, one after the other. What can
 // be read is watched; what cannot is asked for again and again.
 type optional struct {
-	all       []optionalKind
+	all       []compat.Kind
 	discovery kinds.Discovery
 	rest      rest.Interface
 	cache     cache.Cache
@@ -81,20 +69,21 @@ type optional struct {
 
 // optionalKinds are those that the classes use and can do without for a while. Our
 // own kind Pool is one of them, unless a class has no other pools.
-func optionalKinds(cfg *config.Configuration, m *kubevipMap) (out []optionalKind) {
-	if cfg.Uses(lb.Native) && !needsNative(cfg) {
-		out = append(out, optionalKind{GroupVersionKind: kindNativePool, object: &v1alpha1.Pool{}, without: "there are no pools of that kind"})
+func optionalKinds(c *classes) (out []compat.Kind) {
+	for _, d := range c.dialects {
+		if !c.uses(d.Name()) {
+			continue
+		}
+		for _, k := range d.Kinds() {
+			if k.GroupVersionKind != kindNativePool || !needsNative(c.config) {
+				out = append(out, k)
+			}
+		}
 	}
-	if m != nil {
-		out = append(out, optionalKind{GroupVersionKind: kindConfigMap, object: &corev1.ConfigMap{}, namespace: m.key.Namespace, name: m.key.Name,
-			without: "there are no pools of kube-vip's ConfigMap " + m.key.String() + "; Services with addresses of it keep them"})
-	}
-	if hearsAgents(cfg) {
-		out = append(out, optionalKind{GroupVersionKind: kindAgent, object: &v1alpha1.Agent{},
-			without: "addresses that DHCP servers give are not published, and annotation " + kubevip.AnnotationHost + " is not kept up to date"})
-	}
-	if cfg.Uses(lb.MetalLB) {
-		out = append(out, metallbKinds()...)
+	for _, d := range followers(c) {
+		if f, ok := d.(compat.Follower); ok {
+			return append(out, compat.Kind{GroupVersionKind: kindAgent, Object: &v1alpha1.Agent{}, Without: f.Without()})
+		}
 	}
 	return out
 }
@@ -110,7 +99,7 @@ type follower struct {
 	changed func(before, after client.Object)
 }
 
-func newOptional(c *rest.Config, log *slog.Logger, all ...optionalKind) (*optional, error) {
+func newOptional(c *rest.Config, log *slog.Logger, all ...compat.Kind) (*optional, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
@@ -140,7 +129,7 @@ func (o *optional) look(ctx context.Context) error {
 				continue
 			}
 		}
-		why, err := kinds.Refused(ctx, o.rest, k.resource())
+		why, err := kinds.Refused(ctx, o.rest, resourceOf(&k))
 		if err != nil {
 			return err
 		}
@@ -155,10 +144,10 @@ func (o *optional) look(ctx context.Context) error {
 	return nil
 }
 
-func (o *optional) watch(ctx context.Context, k optionalKind) error {
+func (o *optional) watch(ctx context.Context, k compat.Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, optionalSync)
 	defer cancel()
-	informer, err := o.cache.GetInformer(ctx, k.object)
+	informer, err := o.cache.GetInformer(ctx, k.Object)
 	if meta.IsNoMatchError(err) {
 		return nil // gone again
 	}
@@ -179,16 +168,16 @@ func (o *optional) watch(ctx context.Context, k optionalKind) error {
 }
 
 // miss notes that k cannot be read, and tells that once.
-func (o *optional) miss(k optionalKind, why string) {
+func (o *optional) miss(k compat.Kind, why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if had, known := o.refused[k.GroupVersionKind]; known && had == why {
 		return
 	}
 	o.refused[k.GroupVersionKind] = why
-	if k.without != "" || why != "" {
+	if k.Without != "" || why != "" {
 		reason, _ := o.lacking(k.GroupVersionKind)
-		o.log.Warn("going on without a kind", "kind", k.Kind, "so", k.without, "error", reason)
+		o.log.Warn("going on without a kind", "kind", k.Kind, "so", k.Without, "error", reason)
 	}
 }
 
@@ -265,7 +254,7 @@ func (o *optional) has(kind schema.GroupVersionKind) bool {
 // lacks says whether a kind is one of these and cannot be read, and why: that it is
 // not there, if nothing else is said.
 func (o *optional) lacks(kind schema.GroupVersionKind) (why string, lacks bool) {
-	if o == nil || !slices.ContainsFunc(o.all, func(k optionalKind) bool { return k.GroupVersionKind == kind }) {
+	if o == nil || !slices.ContainsFunc(o.all, func(k compat.Kind) bool { return k.GroupVersionKind == kind }) {
 		return "", false
 	}
 	o.mu.Lock()

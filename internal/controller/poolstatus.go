@@ -19,15 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
 // poolStatusPause is the least time between two rounds of writing pools' status.
 const poolStatusPause = time.Second
 
-// conditionReady is the type of the condition on pools and advertisements.
-const conditionReady = "Ready"
+// ConditionPoolReady is the type of the condition on pools, and on other objects that
+// people configure.
+const ConditionPoolReady = "Ready"
 
 // poolStatus writes each pool's numbers and reason into its status, some time
 // after they changed, and never in the way of a Service.
@@ -35,12 +38,26 @@ type poolStatus struct {
 	cache  client.Reader
 	client client.Client
 	ledger *ledger
-	told   *told
+	told   *Told
 	log    *slog.Logger
-	// metallb looks after MetalLB's kinds; nil if no class uses them.
-	metallb *metallbStatus
-	// kubevip is told of pools that are refused; nil if no class uses them.
-	kubevip *kubevipMap
+	// voice of a dialect.
+	voice func(lb.Dialect) compat.Voice
+	// reporters look after objects of other kinds.
+	reporters []Reporter
+	// clashes are the pools that were told to be refused because others have their
+	// addresses, on the objects that they are written in.
+	clashes map[clash]bool
+}
+
+// Reporter says on objects of a dialect how its pools are used.
+type Reporter interface {
+	// Report says whether everything is now as it should be.
+	Report(ctx context.Context, usage []ipam.PoolUsage) bool
+}
+
+type clash struct {
+	about  lb.Object
+	reason lb.Reason
 }
 
 // Start writes until ctx ends.
@@ -85,11 +102,31 @@ func (p *poolStatus) writeAll(ctx context.Context) bool {
 			done = false
 		}
 	}
-	p.kubevip.tellClashes(usage)
-	if p.metallb != nil {
-		done = p.metallb.writeAll(ctx, usage) && done
+	p.tellClashes(usage)
+	for _, r := range p.reporters {
+		done = r.Report(ctx, usage) && done
 	}
 	return done
+}
+
+// tellClashes tells on objects that have several pools which of these are refused
+// because others have their addresses: that is seen only where all pools are together.
+func (p *poolStatus) tellClashes(usage []ipam.PoolUsage) {
+	now := map[clash]bool{}
+	for _, u := range usage {
+		if u.Object == nil || u.Reason.Code != lb.PoolOverlap {
+			continue
+		}
+		c := clash{*u.Object, u.Reason}
+		if now[c] = true; !p.clashes[c] {
+			p.told.events.addOnce(objectReference(c.about), p.voice(u.Key.Dialect).Event(u.Reason, nil, nil), u.Reason.Warning())
+		}
+	}
+	p.clashes = now
+}
+
+func objectReference(o lb.Object) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
 func (p *poolStatus) write(ctx context.Context, u ipam.PoolUsage) error {
@@ -97,7 +134,7 @@ func (p *poolStatus) write(ctx context.Context, u ipam.PoolUsage) error {
 	if err := p.cache.Get(ctx, types.NamespacedName{Name: u.Key.Name}, &pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	p.told.meet(pool.UID, pool.Status.Conditions)
+	p.told.Meet(pool.UID, pool.Status.Conditions)
 	want := statusOf(u, pool.Status.Conditions, time.Now())
 	if !reflect.DeepEqual(want, pool.Status) {
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{
@@ -114,7 +151,7 @@ func (p *poolStatus) write(ctx context.Context, u ipam.PoolUsage) error {
 			return err
 		}
 	}
-	p.told.tell(corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Pool", Name: pool.Name, UID: pool.UID}, lb.Native, u.Reason)
+	p.told.Tell(corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Pool", Name: pool.Name, UID: pool.UID}, p.voice(lb.Native), u.Reason)
 	return nil
 }
 
@@ -140,15 +177,15 @@ func statusOf(u ipam.PoolUsage, conditions []metav1.Condition, now time.Time) v1
 		total, used, free = []string{"0"}, []string{"0"}, []string{"0"}
 	}
 	s.Total, s.Used, s.Free = strings.Join(total, " + "), strings.Join(used, " + "), strings.Join(free, " + ")
-	s.Conditions = withReady(conditions, u.Reason, now)
+	s.Conditions = WithReady(conditions, u.Reason, now)
 	return s
 }
 
-// withReady returns conditions with one that says r.
-func withReady(conditions []metav1.Condition, r lb.Reason, now time.Time) []metav1.Condition {
+// WithReady returns conditions with one that says r.
+func WithReady(conditions []metav1.Condition, r lb.Reason, now time.Time) []metav1.Condition {
 	out := slices.Clone(conditions)
 	meta.SetStatusCondition(&out, metav1.Condition{
-		Type: conditionReady, Status: conditionStatus(r), Reason: string(r.Code), Message: r.Text,
+		Type: ConditionPoolReady, Status: kubeapi.Status(r), Reason: string(r.Code), Message: r.Text,
 		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	})
 	return out

@@ -10,14 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"fairlead.io/internal/config"
 	"fairlead.io/internal/serve"
 )
 
 // serveHealth answers /readyz once the process knows the cluster; a replica that
 // does not lead is ready, too.
-func serveHealth(mgr manager.Manager, o Options, k *optional) error {
-	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), o.Config, k) }, o.Log)
+func serveHealth(mgr manager.Manager, o Options, cs *classes, k *optional) error {
+	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), cs, k) }, o.Log)
 	if err != nil {
 		return err
 	}
@@ -25,8 +24,8 @@ func serveHealth(mgr manager.Manager, o Options, k *optional) error {
 }
 
 // synced says whether all kinds have been listed that have to be there, or are.
-func synced(ctx context.Context, c cache.Cache, cfg *config.Configuration, k *optional) bool {
-	for _, kind := range watched(cfg) {
+func synced(ctx context.Context, c cache.Cache, cs *classes, k *optional) bool {
+	for _, kind := range watched(cs) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
 			return false

@@ -6,51 +6,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/lb"
 )
 
-// told tells of objects that are configured, in events: once per change. All of
+// Told tells of objects that are configured, in events: once per change. All of
 // them are looked at together, between begin and end.
-type told struct {
+type Told struct {
 	events       *events
-	before, last map[types.UID]said
+	before, last map[types.UID]saidOf
 }
 
-// said is what an object was told last; nothing, if it is not known.
-type said struct {
+// saidOf is what an object was told last; nothing, if it is not known.
+type saidOf struct {
 	reason lb.Reason
 	known  bool
 }
 
-func (t *told) begin() { t.last = make(map[types.UID]said, len(t.before)) }
+func (t *Told) begin() { t.last = make(map[types.UID]saidOf, len(t.before)) }
 
 // end forgets objects that are gone.
-func (t *told) end() { t.before = t.last }
+func (t *Told) end() { t.before = t.last }
 
-// meet comes before anything is written to an object. One that is seen for the
+// Meet comes before anything is written to an object. One that is seen for the
 // first time was told what its condition says, if it has one.
-func (t *told) meet(uid types.UID, conditions []metav1.Condition) {
+func (t *Told) Meet(uid types.UID, conditions []metav1.Condition) {
 	have, met := t.before[uid]
-	if c := meta.FindStatusCondition(conditions, conditionReady); c != nil && !met {
-		have = said{lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, true}
+	if c := meta.FindStatusCondition(conditions, ConditionPoolReady); c != nil && !met {
+		have = saidOf{lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, true}
 	}
 	t.last[uid] = have
 }
 
-// tell emits an event if r is not what was told last. It comes after r was seen or
+// Tell emits an event if r is not what was told last. It comes after r was seen or
 // written on the object. That all is well with a new one is not worth an event.
-func (t *told) tell(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason) {
+func (t *Told) Tell(about corev1.ObjectReference, voice compat.Voice, r lb.Reason) {
 	have := t.last[about.UID]
-	t.last[about.UID] = said{r, true}
+	t.last[about.UID] = saidOf{r, true}
 	if have.reason != r && (have.known || r.Warning()) {
-		t.events.add(about, voice, r)
+		t.events.add(about, voice.Event(r, nil, nil), r.Warning())
 	}
 }
 
-// once tells r, which never changes, of an object that has no condition of ours.
-func (t *told) once(about corev1.ObjectReference, r lb.Reason) {
+// Once tells r, which never changes, of an object that has no condition of ours.
+func (t *Told) Once(about corev1.ObjectReference, voice compat.Voice, r lb.Reason) {
 	if !t.before[about.UID].known {
-		t.events.addOnce(about, lb.MetalLB, r)
+		t.events.addFirst(about, voice.Event(r, nil, nil), r.Warning())
 	}
-	t.last[about.UID] = said{r, true}
+	t.last[about.UID] = saidOf{r, true}
 }

@@ -4,14 +4,19 @@ import (
 	"context"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/kubeapi"
 )
 
-// waker puts Services into the Service controller's queue. It is one of that
-// controller's sources: from it, it gets the queue. Who is woken before that
-// waits for it.
+// waker puts Services into the queue of one backend's controller. It is one of that
+// controller's sources: from it, it gets the queue. Who is woken before that waits
+// for it.
 type waker struct {
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -29,7 +34,7 @@ func (w *waker) Start(_ context.Context, queue workqueue.TypedRateLimitingInterf
 }
 
 // wake never blocks.
-func (w *waker) wake(services []types.NamespacedName) {
+func (w *waker) wake(services ...types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.queue == nil {
@@ -53,4 +58,47 @@ func (w *waker) waiting() int {
 		return 0
 	}
 	return w.queue.Len()
+}
+
+// wakers are those of all backends.
+type wakers struct {
+	all     map[config.Backend]*waker
+	cache   client.Reader
+	classes *classes
+}
+
+// wake puts each Service into the queue of the backend that serves it, or of all if
+// that is not known; it only queues.
+func (w *wakers) wake(services []types.NamespacedName) {
+	for _, key := range services {
+		if one := w.of(key); one != nil {
+			one.wake(key)
+			continue
+		}
+		for _, one := range w.all {
+			one.wake(key)
+		}
+	}
+}
+
+func (w *wakers) of(key types.NamespacedName) *waker {
+	if len(w.all) == 1 {
+		return nil
+	}
+	var s corev1.Service
+	if w.cache == nil || w.cache.Get(context.Background(), key, &s) != nil {
+		return nil
+	}
+	if class := w.classes.of(kubeapi.Service(&s)); class != nil {
+		return w.all[class.Backend]
+	}
+	return nil
+}
+
+// waiting is how many Services are in any queue.
+func (w *wakers) waiting() (n int) {
+	for _, one := range w.all {
+		n += one.waiting()
+	}
+	return n
 }

@@ -6,15 +6,16 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"slices"
+	"reflect"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -31,9 +32,10 @@ import (
 
 	metallbapi "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/backend/kubevip"
-	"fairlead.io/internal/compat/native"
-	"fairlead.io/internal/config"
+	"fairlead.io/internal/backend"
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
 	"fairlead.io/internal/patient"
 )
 
@@ -48,7 +50,7 @@ const (
 
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme, metallbapi.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme, metallbapi.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -59,66 +61,91 @@ func newScheme() (*runtime.Scheme, error) {
 // watched are the kinds the controller reads, besides optional ones: those that
 // the classes need. So a cluster that only has a cloud needs none of our kinds, and
 // gives no right to read others.
-func watched(cfg *config.Configuration) []client.Object {
+func watched(c *classes) []client.Object {
 	kinds := []client.Object{&corev1.Service{}, &corev1.Node{}}
-	if cfg.FromPools() {
+	if c.anyFromPools() {
 		kinds = append(kinds, &corev1.Namespace{})
 	}
-	if needsNative(cfg) {
+	if needsNative(c.config) {
 		kinds = append(kinds, &v1alpha1.Pool{})
+	}
+	for _, b := range c.backends {
+		if b.needs().Endpoints {
+			return append(kinds, &discoveryv1.EndpointSlice{})
+		}
 	}
 	return kinds
 }
 
 // cacheOptions keep of each object only what is read. Objects from the cache are
-// not copied: nobody may change them. Of ConfigMaps it is the one.
-func cacheOptions(cfg *config.Configuration, m *kubevipMap) cache.Options {
-	o := cache.Options{DefaultTransform: slim, DefaultUnsafeDisableDeepCopy: ptr.To(true), ByObject: map[client.Object]cache.ByObject{}}
-	if slices.Contains(cfg.Backends(), config.Cloudscale) {
-		o.ByObject[&corev1.Node{}] = cache.ByObject{Transform: slimServer}
-	}
-	if m != nil {
-		o.ByObject[&corev1.ConfigMap{}] = cache.ByObject{
-			Field: fields.Set{"metadata.namespace": m.key.Namespace, "metadata.name": m.key.Name}.AsSelector(),
+// not copied: nobody may change them. Of kinds of which one object counts, it is the
+// one.
+func cacheOptions(c *classes) cache.Options {
+	o := cache.Options{DefaultTransform: c.slim, DefaultUnsafeDisableDeepCopy: ptr.To(true), ByObject: map[client.Object]cache.ByObject{}}
+	for _, d := range c.dialects {
+		for _, k := range d.Kinds() {
+			if k.Name != "" && c.uses(d.Name()) {
+				o.ByObject[k.Object] = cache.ByObject{Field: fields.Set{"metadata.namespace": k.Namespace, "metadata.name": k.Name}.AsSelector()}
+			}
 		}
 	}
 	return o
 }
 
-// slimServer keeps of a Node also what it is in a cloud, and whether it takes
-// the traffic of load balancers.
-func slimServer(in any) (any, error) {
-	if n, ok := in.(*corev1.Node); ok {
-		n.ManagedFields, n.Annotations = nil, nil
-		n.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID, PodCIDRs: n.Spec.PodCIDRs, Taints: n.Spec.Taints}
-		n.Status = slimNodeStatus(&n.Status)
-	}
-	return in, nil
-}
-
-// slim drops what nobody reads: of Nodes, of Services and ConfigurationStates that
-// are not ours, and of objects of kinds of which only the names are told.
-func slim(in any) (any, error) {
+// slim drops what nobody reads: of Nodes, of Services that are not ours, and what
+// dialects do not read of their objects.
+func (c *classes) slim(in any) (any, error) {
 	if o, ok := in.(client.Object); ok {
 		o.SetManagedFields(nil)
 	}
 	switch o := in.(type) {
-	case *unstructured.Unstructured:
-		maps.DeleteFunc(o.Object, func(field string, _ any) bool { return field == "spec" || field == "status" })
-	case *metallbapi.ConfigurationState:
-		if o.Name != stateName {
-			o.Labels, o.Status = nil, metallbapi.ConfigurationStateStatus{}
-		}
 	case *corev1.Service:
-		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) && !slices.Contains(o.Finalizers, Finalizer) {
+		if s := kubeapi.Service(o); !s.LoadBalancer && len(s.Finalizers) == 0 && !c.markedByAny(s) {
 			o.Annotations, o.Labels, o.Status = nil, nil, corev1.ServiceStatus{}
 			o.Spec = corev1.ServiceSpec{Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs}
 		}
+		return in, nil
 	case *corev1.Node:
-		o.Annotations, o.Labels = nil, nil
-		o.Spec, o.Status = corev1.NodeSpec{PodCIDRs: o.Spec.PodCIDRs}, slimNodeStatus(&o.Status)
+		spec := corev1.NodeSpec{PodCIDRs: o.Spec.PodCIDRs}
+		if c.needNodes() {
+			spec.ProviderID, spec.Taints = o.Spec.ProviderID, o.Spec.Taints
+		} else {
+			o.Labels = nil
+		}
+		o.Annotations, o.Spec, o.Status = nil, spec, slimNodeStatus(&o.Status)
+		return in, nil
+	}
+	o, ok := in.(compat.Object)
+	if !ok {
+		return in, nil
+	}
+	for _, d := range c.dialects {
+		for _, k := range d.Kinds() {
+			if k.Slim != nil && reflect.TypeOf(k.Object) == reflect.TypeOf(in) {
+				k.Slim(o)
+				return in, nil
+			}
+		}
 	}
 	return in, nil
+}
+
+func (c *classes) markedByAny(s *lb.Service) bool {
+	for _, b := range c.backends {
+		if b.marked(s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *classes) needNodes() bool {
+	for _, b := range c.backends {
+		if b.needs().Nodes {
+			return true
+		}
+	}
+	return false
 }
 
 // slimNodeStatus keeps a node's addresses, and whether it is ready.
@@ -135,9 +162,9 @@ func slimNodeStatus(s *corev1.NodeStatus) corev1.NodeStatus {
 // fillCaches starts all informers with the process, also in a replica that does
 // not lead: taking over needs no listing then. It waits for an API server that is
 // away.
-func fillCaches(ctx context.Context, c cache.Cache, cfg *config.Configuration, k *optional, log *slog.Logger) error {
+func fillCaches(ctx context.Context, c cache.Cache, cs *classes, k *optional, log *slog.Logger) error {
 	for {
-		err := startInformers(ctx, c, cfg, k)
+		err := startInformers(ctx, c, cs, k)
 		if err == nil || meta.IsNoMatchError(err) {
 			return err
 		}
@@ -150,8 +177,8 @@ func fillCaches(ctx context.Context, c cache.Cache, cfg *config.Configuration, k
 	}
 }
 
-func startInformers(ctx context.Context, c cache.Cache, cfg *config.Configuration, k *optional) error {
-	for _, kind := range watched(cfg) {
+func startInformers(ctx context.Context, c cache.Cache, cs *classes, k *optional) error {
+	for _, kind := range watched(cs) {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
 				return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
@@ -165,14 +192,14 @@ func startInformers(ctx context.Context, c cache.Cache, cfg *config.Configuratio
 // promptCache tells at once when it is filled; the one in it looks every 100 ms.
 type promptCache struct {
 	cache.Cache
-	config *config.Configuration
-	kinds  *optional
+	classes *classes
+	kinds   *optional
 }
 
-func newCache(log *slog.Logger, cfg *config.Configuration, k *optional) cache.NewCacheFunc {
+func newCache(log *slog.Logger, cs *classes, k *optional) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
 		inner, err := patient.NewCache(log)(c, o)
-		return promptCache{inner, cfg, k}, err
+		return promptCache{inner, cs, k}, err
 	}
 }
 
@@ -180,7 +207,7 @@ func newCache(log *slog.Logger, cfg *config.Configuration, k *optional) cache.Ne
 // those that are optional, too, as far as they are there.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	var filled []toolscache.DoneChecker
-	for _, kind := range watched(c.config) {
+	for _, kind := range watched(c.classes) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return false
@@ -193,38 +220,125 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	return toolscache.WaitFor(ctx, "", filled...)
 }
 
-func watchServices(mgr manager.Manager, svc *services, workers int, wakes *waker, imports *importer) error {
-	c, err := newController(mgr, "service", imports.foreign.count(svc), workers)
+// watchServices looks at a Service of one backend when it changes, when its namespace
+// does, when the ledger or the backend says so; and at all of them when nodes or the
+// claims of others change, where that counts, and once in a while.
+func watchServices(mgr manager.Manager, svc *services, wakes *waker, imports *importer, counted func(reconcile.Reconciler) reconcile.Reconciler) error {
+	c, err := newController(mgr, string(svc.name), counted(svc), svc.backend.Workers)
 	if err != nil {
 		return err
 	}
-	for _, s := range []source.Source{
+	needs, everything := svc.backend.needs(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return requests(svc.all(ctx)) })
+	from := []source.Source{
 		wakes,
-		imports,
-		changes(mgr.GetCache(), &corev1.Service{}, &handler.EnqueueRequestForObject{}, concerns(svc.config)),
-		changes(mgr.GetCache(), &corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(servicesOf(mgr.GetCache())), namespaceLabelsChanged),
-	} {
+		changes(mgr.GetCache(), &corev1.Service{}, &handler.EnqueueRequestForObject{}, svc.concerns()),
+		source.Func(svc.resync),
+	}
+	if svc.classes.fromPools(svc.name) {
+		from = append(from, imports,
+			changes(mgr.GetCache(), &corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(servicesOf(mgr.GetCache())), namespaceLabelsChanged))
+	}
+	if needs.Nodes {
+		from = append(from, changes(mgr.GetCache(), &corev1.Node{}, everything, nodeMembershipChanged()))
+	}
+	if needs.Endpoints {
+		from = append(from, changes(mgr.GetCache(), &discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOfSlice), predicate.Funcs{}))
+	}
+	if claims, ok := svc.backend.Backend.(backend.Claims); ok {
+		from = append(from, changes(mgr.GetCache(), &corev1.Service{}, everything, claimsChanged(claims)))
+	}
+	for _, s := range from {
 		if err := c.Watch(s); err != nil {
 			return err
 		}
 	}
+	if runner, ok := svc.backend.Backend.(backend.Runner); ok {
+		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			return runner.Run(ctx, func(services ...types.NamespacedName) {
+				if len(services) == 0 {
+					services = svc.all(ctx)
+				}
+				wakes.wake(services...)
+			})
+		}))
+	}
 	return nil
 }
 
-func watchPools(mgr manager.Manager, sources poolSources, l *ledger, agents *agents) error {
-	f, kinds := sources.foreign, sources.kinds
-	c, err := newController(mgr, "pool", f.count(&pools{poolSources: sources, ledger: l, agents: agents}), 1)
+// resync puts all Services into the queue together, so that they share what is
+// read from outside.
+func (c *services) resync(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if c.backend.Resync <= 0 {
+		return nil
+	}
+	go func() {
+		tick := time.NewTicker(c.backend.Resync)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if err := c.lookForOrphans(ctx); err != nil && ctx.Err() == nil {
+					c.log.Warn("orphans not looked for", "backend", c.name, "error", err)
+				}
+				for _, r := range requests(c.all(ctx)) {
+					queue.Add(r)
+				}
+			}
+		}
+	}()
+	return nil
+}
+
+// claimsChanged: what a Service asks for that another may ask for as well.
+func claimsChanged(claims backend.Claims) predicate.Funcs {
+	claim := func(o client.Object) string {
+		s, ok := o.(*corev1.Service)
+		if !ok {
+			return ""
+		}
+		return claims.Claim(kubeapi.Service(s))
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList && claim(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool { return claim(e.ObjectOld) != claim(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return claim(e.Object) != "" },
+	}
+}
+
+func requests(services []types.NamespacedName) []reconcile.Request {
+	out := make([]reconcile.Request, len(services))
+	for i, s := range services {
+		out[i] = reconcile.Request{NamespacedName: s}
+	}
+	return out
+}
+
+func serviceOfSlice(_ context.Context, o client.Object) []reconcile.Request {
+	slice, ok := o.(*discoveryv1.EndpointSlice)
+	if !ok || kubeapi.ServiceOf(slice).Name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: kubeapi.ServiceOf(slice)}}
+}
+
+func watchPools(mgr manager.Manager, p *pools, woken *poolWaker, counted func(reconcile.Reconciler) reconcile.Reconciler) error {
+	c, err := newController(mgr, "pool", counted(p), 1)
 	if err != nil {
 		return err
 	}
-	from := []source.Source{kinds.changes(kindConfigMap, anyChange)}
-	if f != nil {
-		from = append(from, source.Func(f.source))
-	}
-	if needsNative(sources.config) {
-		from = append(from, changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
-	} else {
-		from = append(from, kinds.changes(kindNativePool, newGeneration))
+	from := []source.Source{woken}
+	for _, d := range p.classes.dialects {
+		for _, k := range d.Kinds() {
+			switch {
+			case !p.classes.uses(d.Name()):
+			case k.GroupVersionKind == kindNativePool && needsNative(p.classes.config):
+				from = append(from, changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
+			default:
+				from = append(from, p.followKind(k))
+			}
+		}
 	}
 	for _, s := range from {
 		if err := c.Watch(s); err != nil {
@@ -234,13 +348,50 @@ func watchPools(mgr manager.Manager, sources poolSources, l *ledger, agents *age
 	return nil
 }
 
+// followKind reconciles all pools together when what somebody wrote has changed, and
+// looks after the statuses when anything has.
+func (c *pools) followKind(k compat.Kind) source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		all := func() { queue.Add(reconcile.Request{}) }
+		return c.readings.kinds.follow(k.GroupVersionKind, follower{
+			came: func() {
+				all()
+				c.ledger.touch() // there may be something to say, though no object has come
+			},
+			changed: func(before, after client.Object) {
+				if !k.Quiet && changedByHand(before, after) {
+					all()
+				} else {
+					if k.List != nil && k.Quiet {
+						all() // who reports on them reads what was read
+					}
+					c.ledger.touch()
+				}
+			},
+		})
+	})
+}
+
+// changedByHand says whether more has changed than a status; nil is an object that
+// is not there.
+func changedByHand(before, after client.Object) bool {
+	if before == nil || after == nil || !maps.Equal(before.GetLabels(), after.GetLabels()) {
+		return true
+	}
+	if after.GetGeneration() == 0 { // a kind without a status
+		return before.GetResourceVersion() != after.GetResourceVersion()
+	}
+	return before.GetGeneration() != after.GetGeneration()
+}
+
 func anyChange(before, after client.Object) bool {
 	return before.GetResourceVersion() != after.GetResourceVersion()
 }
 
-func newGeneration(before, after client.Object) bool {
-	return before.GetGeneration() != after.GetGeneration()
-}
+// poolWaker has all pools looked at again.
+type poolWaker struct{ waker }
+
+func (w *poolWaker) wakeAll() { w.wake(types.NamespacedName{}) }
 
 func watchNodes(mgr manager.Manager, l *ledger) error {
 	c, err := newController(mgr, "node", &nodes{cache: mgr.GetCache(), ledger: l}, 1)
@@ -303,11 +454,18 @@ func together(context.Context, client.Object) []reconcile.Request {
 	return []reconcile.Request{{}}
 }
 
-// concerns passes on the Services that are ours or have something of ours.
-func concerns(cfg *config.Configuration) predicate.Predicate {
+// concerns passes on the Services that are the backend's, or have something of it.
+func (c *services) concerns() predicate.Predicate {
 	ours := func(o client.Object) bool {
-		s, ok := o.(*corev1.Service)
-		return ok && (servedBy(cfg, s) != nil || marked(s))
+		object, ok := o.(*corev1.Service)
+		if !ok {
+			return false
+		}
+		s := kubeapi.Service(object)
+		if class := c.classes.of(s); class != nil {
+			return class.Backend == c.name
+		}
+		return c.backend.marked(s)
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return ours(e.Object) },
@@ -316,8 +474,26 @@ func concerns(cfg *config.Configuration) predicate.Predicate {
 	}
 }
 
-// marked says whether s has something that we wrote.
-func marked(s *corev1.Service) bool {
-	_, annotated := s.Annotations[native.AnnotationAllocatedFrom]
-	return annotated || readyCondition(s) != nil || kubevip.Marked(s)
+// namespaceLabelsChanged passes over the namespaces that were there first: their
+// labels are known before any Service is looked at.
+var namespaceLabelsChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+	UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) },
+}
+
+// servicesOf returns the Services of a namespace whose labels changed.
+func servicesOf(cache client.Reader) func(context.Context, client.Object) []reconcile.Request {
+	return func(ctx context.Context, namespace client.Object) []reconcile.Request {
+		var list corev1.ServiceList
+		if err := cache.List(ctx, &list, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+			return nil // the cache is not filled yet; then every Service is still to come
+		}
+		var out []reconcile.Request
+		for _, s := range list.Items {
+			if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&s)})
+			}
+		}
+		return out
+	}
 }

@@ -12,6 +12,7 @@ import (
 // PoolUsage is how full a pool is, and what is to be told about it.
 type PoolUsage struct {
 	Key      lb.PoolKey
+	Object   *lb.Object // as lb.Pool has it
 	Families [len(lb.Families)]FamilyUsage
 	Reason   lb.Reason
 }
@@ -30,7 +31,7 @@ type FamilyUsage struct {
 func (a *Allocator) Usage() []PoolUsage {
 	all := make([]PoolUsage, 0, len(a.pools))
 	for _, p := range a.pools {
-		u := PoolUsage{Key: p.Key, Reason: p.reason}
+		u := PoolUsage{Key: p.Key, Object: p.Object, Reason: p.reason}
 		for _, f := range lb.Families {
 			u.Families[f] = FamilyUsage{Total: p.handsOut(f), Used: p.used[f], Free: p.total[f]}
 			if p.total[f] < math.MaxInt64 {

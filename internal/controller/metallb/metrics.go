@@ -1,11 +1,9 @@
-package controller
+package metallb
 
 import (
-	"context"
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
@@ -42,14 +40,10 @@ var (
 	}
 )
 
-// metallbCollector reads what it tells when it is asked.
-type metallbCollector struct {
-	ledger *ledger
-	loaded func() bool
-	stale  func() bool
-}
-
-func (c metallbCollector) Describe(out chan<- *prometheus.Desc) {
+// Describe names the metrics.
+func (m *Reporter) Describe(out chan<- *prometheus.Desc) {
+	m.updates.Describe(out)
+	m.failures.Describe(out)
 	for _, d := range []*prometheus.Desc{
 		metallbTotal, metallbUsed, metallbTotalIPv4, metallbTotalIPv6, metallbUsedIPv4, metallbUsedIPv6, metallbLoaded, metallbStale,
 	} {
@@ -57,11 +51,14 @@ func (c metallbCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-func (c metallbCollector) Collect(out chan<- prometheus.Metric) {
+// Collect reads what it tells when it is asked.
+func (m *Reporter) Collect(out chan<- prometheus.Metric) {
+	m.updates.Collect(out)
+	m.failures.Collect(out)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, u := range c.ledger.usage() {
+	for _, u := range m.usage() {
 		if u.Key.Dialect != lb.MetalLB {
 			continue
 		}
@@ -77,8 +74,8 @@ func (c metallbCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(metallbUsedIPv4, float64(v4.Used), u.Key.Name)
 		gauge(metallbUsedIPv6, float64(v6.Used), u.Key.Name)
 	}
-	gauge(metallbLoaded, boolean(c.loaded()))
-	gauge(metallbStale, boolean(c.stale()))
+	gauge(metallbLoaded, boolean(m.loaded()))
+	gauge(metallbStale, boolean(m.stale.Load()))
 }
 
 // capacity is what Services have and can have yet: a pool of which the rest is
@@ -95,19 +92,4 @@ func boolean(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// count returns r, of which it counts the reconciles.
-func (f *foreign) count(r reconcile.Reconciler) reconcile.Reconciler {
-	if f == nil {
-		return r
-	}
-	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		again, err := r.Reconcile(ctx, req)
-		f.updates.Inc()
-		if err != nil {
-			f.failures.Inc()
-		}
-		return again, err
-	})
 }

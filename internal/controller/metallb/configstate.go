@@ -1,4 +1,4 @@
-package controller
+package metallb
 
 import (
 	"context"
@@ -13,15 +13,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	metallbapi "fairlead.io/api/metallb"
+	"fairlead.io/internal/compat/metallb"
 )
 
 // As MetalLB's controller names its ConfigurationState and what is in it.
 const (
-	stateName      = "controller"
+	stateName      = metallb.StateName
 	stateCondition = "poolReconcilerValid"
 	stateFine      = "Reconciled"
 	stateWrong     = "ConfigurationError"
@@ -34,10 +36,12 @@ const stateSummaryMost = 1000
 // used, where there are its kind and its namespace. It is written when that
 // changes, and made again if it is deleted.
 type configurationState struct {
-	foreign *foreign
-	cache   client.Reader
-	client  client.Client
-	log     *slog.Logger
+	namespace string
+	pod       *metav1.OwnerReference // of this controller, if it is in that namespace
+	has       func(schema.GroupVersionKind) bool
+	cache     client.Reader
+	client    client.Client
+	log       *slog.Logger
 
 	// refused is what the API server has not kept as it was written.
 	refused *metallbapi.ConfigurationStateStatus
@@ -46,10 +50,10 @@ type configurationState struct {
 // write has the state tell what is wrong, if anything. It says whether it does, or
 // need not be there.
 func (c *configurationState) write(ctx context.Context, wrong string) bool {
-	if !c.foreign.has(kindState) {
+	if !c.has(metallb.StateKind) {
 		return true
 	}
-	key := types.NamespacedName{Namespace: c.foreign.namespace, Name: stateName}
+	key := types.NamespacedName{Namespace: c.namespace, Name: stateName}
 	var have metallbapi.ConfigurationState
 	err := c.cache.Get(ctx, key, &have)
 	if apierrors.IsNotFound(err) {
@@ -59,7 +63,7 @@ func (c *configurationState) write(ctx context.Context, wrong string) bool {
 		}
 		fresh := &metallbapi.ConfigurationState{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
 			Labels: map[string]string{metallbapi.LabelComponentType: stateName}}}
-		if pod := c.foreign.pod; pod != nil { // when it goes, the next leader makes another
+		if pod := c.pod; pod != nil { // when it goes, the next leader makes another
 			fresh.OwnerReferences = []metav1.OwnerReference{*pod}
 		}
 		if err = c.client.Create(ctx, fresh, client.FieldOwner(component)); apierrors.IsAlreadyExists(err) {

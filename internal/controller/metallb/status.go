@@ -1,12 +1,11 @@
-package controller
+package metallb
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,44 +19,18 @@ import (
 
 	metallbapi "fairlead.io/api/metallb"
 	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/controller"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
 )
 
-// metallbStatus says on objects of MetalLB's kinds how full they are and whether
-// they are used. Where the definitions are MetalLB's own, the API server drops
-// the conditions, and perhaps the numbers: its answers tell.
-type metallbStatus struct {
-	foreign *foreign
-	cache   client.Reader
-	client  client.Client
-	told    *told
-	log     *slog.Logger
-	state   configurationState
-
-	// stale: some object is refused, or has no effect.
-	stale atomic.Bool
-
-	// Kinds of whose status the API server drops the numbers, or the conditions.
-	dropsNumbers, dropsConditions map[string]bool
-}
-
-func newMetalLBStatus(f *foreign, p *poolStatus) *metallbStatus {
-	return &metallbStatus{
-		foreign: f, cache: p.cache, client: p.client, told: p.told, log: p.log,
-		state:        configurationState{foreign: f, cache: p.cache, client: p.client, log: p.log},
-		dropsNumbers: map[string]bool{}, dropsConditions: map[string]bool{},
+// Report says whether everything is now as it should be.
+func (m *Reporter) Report(ctx context.Context, usage []ipam.PoolUsage) bool {
+	reading := m.reading()
+	if reading == nil {
+		return true
 	}
-}
-
-// writeAll says whether everything is now as it should be.
-func (m *metallbStatus) writeAll(ctx context.Context, usage []ipam.PoolUsage) bool {
-	objects, err := m.foreign.read(ctx, m.cache)
-	if err != nil {
-		m.log.Warn("MetalLB's objects not read", "error", err)
-		return false
-	}
-	_, found := objects.Translate()
+	objects, found := &reading.Objects, slices.Clone(reading.Problems)
 	used := make(map[string]ipam.PoolUsage, len(objects.Pools))
 	for _, u := range usage {
 		if u.Key.Dialect == lb.MetalLB {
@@ -73,7 +46,10 @@ func (m *metallbStatus) writeAll(ctx context.Context, usage []ipam.PoolUsage) bo
 	}
 	done := true
 	for i := range objects.Pools {
-		p := &objects.Pools[i]
+		var p metallbapi.IPAddressPool
+		if !m.fresh(ctx, &objects.Pools[i], &p) {
+			continue
+		}
 		u, known := used[p.Name]
 		if p.Namespace != objects.Namespace {
 			u, known = ipam.PoolUsage{}, true
@@ -82,19 +58,29 @@ func (m *metallbStatus) writeAll(ctx context.Context, usage []ipam.PoolUsage) bo
 		if !told {
 			reason = lb.PoolReady.With()
 		}
-		done = known && m.write(ctx, p, poolNumbers(u), p.Status.Conditions, reason) && done
+		done = known && m.write(ctx, &p, poolNumbers(u), p.Status.Conditions, reason) && done
 	}
 	for i := range objects.Advertisements {
-		a := &objects.Advertisements[i]
-		done = m.write(ctx, a, nil, a.Status.Conditions, reasons[a.UID]) && done
+		var a metallbapi.L2Advertisement
+		if m.fresh(ctx, &objects.Advertisements[i], &a) {
+			done = m.write(ctx, &a, nil, a.Status.Conditions, reasons[a.UID]) && done
+		}
 	}
 	for _, u := range objects.Unserved {
-		m.told.once(corev1.ObjectReference{APIVersion: unservedVersion(u.Kind), Kind: u.Kind, Namespace: u.Object.Namespace, Name: u.Object.Name, UID: u.UID}, reasons[u.UID])
+		m.told.Once(corev1.ObjectReference{APIVersion: unservedVersion(u.Kind), Kind: u.Kind, Namespace: u.Object.Namespace, Name: u.Object.Name, UID: u.UID}, voice, reasons[u.UID])
 	}
 	text := summary(found)
 	m.stale.Store(text != "")
 	return m.state.write(ctx, text) && done
 }
+
+// fresh reads o again: its status may have changed since all objects were read. It
+// says whether o is still there.
+func (m *Reporter) fresh(ctx context.Context, o, into client.Object) bool {
+	return m.cache.Get(ctx, client.ObjectKeyFromObject(o), into) == nil && into.GetUID() == o.GetUID()
+}
+
+var voice = metallb.Dialect{}.Voice()
 
 // overlap is what is wrong with the pool of u, which another has the addresses of.
 func overlap(objects *metallb.Objects, u ipam.PoolUsage) metallb.Problem {
@@ -131,14 +117,14 @@ func numbersOf(s *metallbapi.IPAddressPoolStatus) numbers {
 
 // write makes the status of o, which has conditions now, say count (if o is a
 // pool) and reason. It says whether it does.
-func (m *metallbStatus) write(ctx context.Context, o client.Object, count numbers, conditions []metav1.Condition, reason lb.Reason) bool {
-	kind := kindAdvertisement
+func (m *Reporter) write(ctx context.Context, o client.Object, count numbers, conditions []metav1.Condition, reason lb.Reason) bool {
+	kind := metallb.AdvertisementKind
 	var have numbers
 	if p, ok := o.(*metallbapi.IPAddressPool); ok {
-		kind, have = kindPool, numbersOf(&p.Status)
+		kind, have = metallb.PoolKind, numbersOf(&p.Status)
 	}
-	m.told.meet(o.GetUID(), conditions)
-	want := withReady(conditions, reason, time.Now())
+	m.told.Meet(o.GetUID(), conditions)
+	want := controller.WithReady(conditions, reason, time.Now())
 	miscounts := !m.dropsNumbers[kind.Kind] && !maps.Equal(have, count)
 	missays := !m.dropsConditions[kind.Kind] && !equality.Semantic.DeepEqual(conditions, want)
 	if miscounts || missays {
@@ -153,12 +139,12 @@ func (m *metallbStatus) write(ctx context.Context, o client.Object, count number
 			return false
 		}
 	}
-	m.told.tell(reference(o, kind), lb.MetalLB, reason)
+	m.told.Tell(reference(o, kind), voice, reason)
 	return true
 }
 
 // patch writes, and learns from the answer what of it the API server has kept.
-func (m *metallbStatus) patch(ctx context.Context, kind schema.GroupVersionKind, o client.Object, status map[string]any, count numbers) error {
+func (m *Reporter) patch(ctx context.Context, kind schema.GroupVersionKind, o client.Object, status map[string]any, count numbers) error {
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": o.GetResourceVersion()},
 		"status":   status,
@@ -180,7 +166,7 @@ func (m *metallbStatus) patch(ctx context.Context, kind schema.GroupVersionKind,
 	case *metallbapi.L2Advertisement:
 		kept = a.Status.Conditions
 	}
-	m.dropsConditions[kind.Kind] = meta.FindStatusCondition(kept, conditionReady) == nil
+	m.dropsConditions[kind.Kind] = meta.FindStatusCondition(kept, controller.ConditionPoolReady) == nil
 	return nil
 }
 

@@ -1,0 +1,174 @@
+package controller
+
+import (
+	"slices"
+	"time"
+
+	"fairlead.io/internal/backend"
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/lb"
+)
+
+// Backend is one that serves classes, and how it is run.
+type Backend struct {
+	backend.Backend
+	// Workers is how many Services are worked on at the same time.
+	Workers int
+	// Plans says that it can tell what it would do without doing it. DryRun: it only
+	// tells, for every Service.
+	Plans, DryRun bool
+	// Resync is how often all Services are looked at, and orphans looked for; 0 is
+	// never.
+	Resync time.Duration
+	// RemoveOrphans: what was made for Services that no longer exist is not only
+	// told of, but removed.
+	RemoveOrphans bool
+}
+
+// words is the dialect that the backend speaks, or "".
+func (b *Backend) words() lb.Dialect {
+	if s, ok := b.Backend.(backend.Speaker); ok {
+		return s.Words()
+	}
+	return ""
+}
+
+func (b *Backend) needs() lb.Needs {
+	if n, ok := b.Backend.(backend.Needs); ok {
+		return n.Needs()
+	}
+	return lb.Needs{}
+}
+
+// held is what s has, as far as the backend knows.
+func (b *Backend) held(s *lb.Service) lb.Held {
+	if h, ok := b.Backend.(backend.Holder); ok {
+		return h.Held(s)
+	}
+	return lb.Held{Addresses: s.Published(), Evidence: lb.Reported, Current: s.Attested()}
+}
+
+// marked says whether s has something that the backend wrote.
+func (b *Backend) marked(s *lb.Service) bool {
+	if m, ok := b.Backend.(backend.Marker); ok {
+		return m.Marked(s)
+	}
+	return s.Says != nil
+}
+
+// classes knows whose a Service is.
+type classes struct {
+	config   *config.Configuration
+	backends map[config.Backend]*Backend
+	dialects []compat.Dialect
+}
+
+// of returns the class that serves s, or nil if none does.
+func (c *classes) of(s *lb.Service) *config.Class {
+	class := c.listed(s)
+	if class == nil || c.backends[class.Backend] == nil || c.ignored(s) != "" {
+		return nil
+	}
+	return class
+}
+
+// listed returns the class of s in the configuration, or nil.
+func (c *classes) listed(s *lb.Service) *config.Class {
+	if !s.LoadBalancer {
+		return nil
+	}
+	return c.config.Class(s.Class)
+}
+
+// ignored says why s, which is of a class that is served, must be left alone; "" if
+// it need not.
+func (c *classes) ignored(s *lb.Service) string {
+	class := c.listed(s)
+	if class == nil || c.backends[class.Backend] == nil {
+		return ""
+	}
+	words := c.backends[class.Backend].words()
+	for _, d := range c.dialects {
+		// Who speaks the dialect himself sees the annotation, too.
+		if i, ok := d.(compat.Ignorer); ok && d.Name() != words && slices.Contains(class.Pools, d.Name()) {
+			if why := i.Ignores(s); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// left says whether the backend gave s its addresses, and no class serves s now: the
+// configuration has changed. Nobody else gets them while s is there, and s is left
+// alone.
+func (c *classes) left(b *Backend, s *lb.Service) bool {
+	return s.LoadBalancer && c.listed(s) == nil && b.held(s).Left
+}
+
+// reading is how Services of class are read.
+func (c *classes) reading(class *config.Class) compat.Class {
+	b := c.backends[class.Backend]
+	out := compat.Class{Dialects: class.Pools, Words: b.words()}
+	if _, ok := b.Backend.(backend.Inventory); ok && !slices.Contains(out.Dialects, out.Words) {
+		out.Dialects = append(slices.Clone(out.Dialects), out.Words)
+	}
+	return out
+}
+
+// readingOf is how Services are read that no class serves any more and that the
+// backend of that name has served.
+func (c *classes) readingOf(name config.Backend) compat.Class {
+	var out compat.Class
+	for i := range c.config.Classes {
+		if class := &c.config.Classes[i]; class.Backend == name {
+			in := c.reading(class)
+			for _, d := range in.Dialects {
+				if !slices.Contains(out.Dialects, d) {
+					out.Dialects = append(out.Dialects, d)
+				}
+			}
+			out.Words = in.Words
+		}
+	}
+	return out
+}
+
+// settles says whether the class's addresses are from pools.
+func (c *classes) settles(class *config.Class) bool { return len(c.reading(class).Dialects) > 0 }
+
+// fromPools says whether any class of the backend has addresses from pools.
+func (c *classes) fromPools(name config.Backend) bool {
+	return slices.ContainsFunc(c.config.Classes, func(class config.Class) bool {
+		return class.Backend == name && c.backends[name] != nil && c.settles(&class)
+	})
+}
+
+// anyFromPools says whether any class has addresses from pools.
+func (c *classes) anyFromPools() bool {
+	for name := range c.backends {
+		if c.fromPools(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// uses says whether any class may use pools of a dialect, or speaks it.
+func (c *classes) uses(name lb.Dialect) bool {
+	return slices.ContainsFunc(c.config.Classes, func(class config.Class) bool {
+		b := c.backends[class.Backend]
+		return b != nil && (slices.Contains(class.Pools, name) || b.words() == name)
+	})
+}
+
+// voice of a dialect; that of an unknown one is plain.
+func (c *classes) voice(name lb.Dialect) compat.Voice {
+	for _, d := range c.dialects {
+		if d.Name() == name {
+			return d.Voice()
+		}
+	}
+	return compat.PlainVoice{}
+}

@@ -1,0 +1,125 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
+)
+
+// conclude makes the Service say what a look has led to, in one write, then tells it
+// in events. again is when to look again because of what others write.
+func (c *services) conclude(ctx context.Context, w *lb.Want, m *memo, held lb.Held, out *lb.Outcome) (again time.Duration, err error) {
+	s, now := &w.Service, time.Now()
+	var patch kubeapi.Patches
+	if !w.DryRun && !out.Passing {
+		said := saying(w, out)
+		patch = kubeapi.Patch(s, out, now)
+		wait, quiet, told := c.mind(s, m, out, said, &patch, now)
+		if wait > 0 {
+			c.tell(w, m, out, told)
+			return wait, nil
+		}
+		if again = quiet; !patch.Empty() {
+			m.attempted = true
+			written, err := c.write(ctx, s, patch)
+			if err != nil {
+				return 0, err
+			}
+			if written == nil {
+				return conflictRetry, nil
+			}
+			c.tellReleased(w, m, out)
+			c.observe(w, m, held, out, now)
+			m.written, m.said, m.published = written.Version, said, w.Verdict.Addresses
+			c.log.Info("service written", "service", s.Key.String(), "addresses", addressList(w.Verdict.Addresses), "reason", out.Reason.Code, "steps", out.Done)
+		}
+		if told.Code == lb.ForeignWriter && out.Reason.Code != lb.ForeignWriter {
+			return again, nil // they may be back at once
+		}
+		if patch.Empty() && !m.attempted && m.told.Code == "" && out.Condition != lb.ConditionSays && !w.Gone {
+			m.told = out.Reason // it was found as it should be: that was told long ago
+		}
+	}
+	m.attempted = false
+	c.tell(w, m, out, out.Reason)
+	if out.Gone {
+		c.forget(s.Key)
+	}
+	return again, nil
+}
+
+// saying is what an outcome says, to be compared.
+func saying(w *lb.Want, out *lb.Outcome) string {
+	return out.Reason.String() + "\n" + addressList(w.Verdict.Addresses) + "\n" + fmt.Sprint(out.Ingress)
+}
+
+// mind notices when somebody else keeps overwriting what we wrote. The Service is
+// then left alone for longer and longer (wait), and the reason ForeignWriter is told;
+// where our condition is ours to write, out and its patch say so. quiet is when to
+// look again whether the other has given up.
+func (c *services) mind(s *lb.Service, m *memo, out *lb.Outcome, said string, patch *kubeapi.Patches, now time.Time) (wait, quiet time.Duration, told lb.Reason) {
+	overwritten := m.written != "" && m.said == said && out.Owns != "" && !patch.Empty()
+	if overwritten {
+		m.foreign.note(s.Version, now)
+	}
+	if !m.foreign.persistent(now) {
+		return 0, 0, lb.Reason{}
+	}
+	switch {
+	case overwritten:
+		told = lb.ForeignWriter.With(out.Owns)
+	case m.told.Code == lb.ForeignWriter:
+		told = m.told
+	default:
+		return 0, foreignQuiet, lb.Reason{}
+	}
+	if out.Condition == lb.ConditionSays {
+		out.Reason = told
+		*patch = kubeapi.Patch(s, out, now)
+	}
+	if overwritten {
+		most := foreignMost
+		if out.Ingress != nil && c.ledger.ours(s.Published()) {
+			most = foreignHarmful
+		}
+		wait = max(0, m.foreign.wait(now, most))
+	}
+	return wait, foreignQuiet, told
+}
+
+// observe notes how long a Service waited for its first address.
+func (c *services) observe(w *lb.Want, m *memo, held lb.Held, out *lb.Outcome, now time.Time) {
+	had := len(w.Service.Ingress) > 0 || len(held.Addresses) > 0
+	if !had && (len(w.Verdict.Addresses) > 0 || len(out.Ingress) > 0) {
+		c.waited.Observe(m.age(&w.Service, now).Seconds())
+	}
+}
+
+// write sends a patch. No error and no Service means that it did not fit the object
+// any more; a newer version is on its way.
+func (c *common) write(ctx context.Context, s *lb.Service, patch kubeapi.Patches) (*lb.Service, error) {
+	data, subresource := patch.Status, []string{"status"}
+	if patch.Object != nil {
+		data, subresource = patch.Object, nil
+	}
+	if data == nil {
+		return s, nil
+	}
+	written, err := c.client.CoreV1().Services(s.Key.Namespace).Patch(ctx, s.Key.Name, types.StrategicMergePatchType, data,
+		metav1.PatchOptions{FieldManager: component}, subresource...)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("write %s: %w", strings.Join(append([]string{"service " + s.Key.String()}, subresource...), ", "), err)
+	}
+	return kubeapi.Service(written), nil
+}

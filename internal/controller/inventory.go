@@ -1,0 +1,84 @@
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"fairlead.io/internal/backend"
+	"fairlead.io/internal/lb"
+)
+
+const (
+	// inventoryPause is how often a backend is asked for its pools, unless it is
+	// resynced more often.
+	inventoryPause = time.Minute
+	inventoryRetry = 2 * time.Second
+)
+
+// inventory has the pools of a backend, as they were read last.
+type inventory struct {
+	from  backend.Inventory
+	pause time.Duration
+	log   *slog.Logger
+	// changed is told after pools were read; fresh, if for the first time.
+	changed func(fresh bool)
+
+	mu     sync.Mutex
+	pools  []lb.Pool
+	loaded bool
+}
+
+// newInventory returns nil if the backend has none.
+func newInventory(b *Backend, log *slog.Logger) *inventory {
+	from, ok := b.Backend.(backend.Inventory)
+	if !ok {
+		return nil
+	}
+	pause := inventoryPause
+	if b.Resync > 0 {
+		pause = min(pause, b.Resync)
+	}
+	return &inventory{from: from, pause: pause, log: log}
+}
+
+// pending says whether the pools were never read: the class waits, others go on.
+func (i *inventory) pending() bool {
+	if i == nil {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return !i.loaded
+}
+
+func (i *inventory) last() []lb.Pool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.pools
+}
+
+// Start reads the pools until ctx ends; on an error the last ones stay.
+func (i *inventory) Start(ctx context.Context) error {
+	for {
+		next := i.pause
+		if pools, err := i.from.Pools(ctx); err != nil {
+			if ctx.Err() == nil {
+				i.log.Warn("pools of a backend not read; the last ones stay", "error", err)
+			}
+			next = inventoryRetry
+		} else {
+			i.mu.Lock()
+			fresh := !i.loaded
+			i.pools, i.loaded = pools, true
+			i.mu.Unlock()
+			i.changed(fresh)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(next):
+		}
+	}
+}

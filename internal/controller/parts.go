@@ -1,0 +1,179 @@
+package controller
+
+import (
+	"context"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
+)
+
+// parts are what the controller is made of.
+type parts struct {
+	ctx    context.Context
+	o      Options
+	mgr    manager.Manager
+	writer kubernetes.Interface
+
+	*common
+	kinds    *optional
+	owners   *owners
+	wakers   *wakers
+	services []*services
+	imports  *importer
+	pools    *pools
+	poolWake *poolWaker
+	status   *poolStatus
+	registry *prometheus.Registry
+	counters []Counter
+}
+
+// newParts makes all parts and ties them together; nothing runs yet.
+func newParts(ctx context.Context, o Options, c *classes, kinds *optional, mgr manager.Manager, writer kubernetes.Interface) *parts {
+	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, owners: newOwners(), poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
+	p.wakers = &wakers{all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
+	l := newLedger(p.wakers.wake)
+	l.alloc.SetOwner(p.owners.of)
+	p.common = &common{cache: mgr.GetCache(), client: writer, classes: c, ledger: l, log: o.Log, waited: prometheus.NewHistogram(timeToAddressOpts)}
+	p.events = newEvents(writer, o.Log, func() bool { return p.running.Load() > 0 || p.wakers.waiting() > 0 })
+	p.readings = newReadings(c, kinds, func(d compat.Dialect, w lb.Warning) {
+		p.events.addOnce(objectReference(w.About), d.Voice().Event(w.Reason, nil, nil), w.Reason.Warning())
+	})
+	p.readings.cache = mgr.GetCache()
+	if p.agents = newAgents(c, kinds, p.wakers.wake); p.agents != nil {
+		p.agents.cache = mgr.GetCache()
+	}
+	l.contested = func(contest ipam.Contest) { p.tellContest(ctx, contest) }
+	p.addServices()
+	p.imports = &importer{common: p.common, cache: mgr.GetCache()}
+	p.pools = &pools{common: p.common, changed: func(d []lb.Dialect) { p.wakers.wake(p.using(d)) }}
+	p.addReporters()
+	return p
+}
+
+// addServices makes a reconciler, with a queue, for each backend.
+func (p *parts) addServices() {
+	var others []*services
+	for _, name := range p.o.Config.Backends() {
+		b := p.classes.backends[name]
+		if b == nil {
+			continue
+		}
+		svc := &services{common: p.common, name: name, backend: b, inventory: newInventory(b, p.log)}
+		if svc.inventory != nil {
+			svc.inventory.changed = func(fresh bool) {
+				p.poolWake.wakeAll()
+				if fresh {
+					p.wakers.all[name].wake(svc.all(p.ctx)...)
+				}
+			}
+			p.readings.inventories = append(p.readings.inventories, svc.inventory)
+		}
+		if !p.classes.fromPools(name) {
+			others = append(others, svc)
+		}
+		p.services = append(p.services, svc)
+		p.wakers.all[name] = &waker{}
+	}
+	p.registry.MustRegister(collector{p.ledger, others}, p.waited)
+}
+
+// addReporters makes what looks after the statuses of pools.
+func (p *parts) addReporters() {
+	p.status = &poolStatus{cache: p.cache, client: p.mgr.GetClient(), ledger: p.ledger, told: &Told{events: p.events}, voice: p.classes.voice, log: p.log}
+	tools := Tools{
+		Cache: p.cache, Client: p.mgr.GetClient(), Told: p.status.told, Log: p.log, Has: p.kinds.has, Usage: p.ledger.usage,
+		Reading: func(d lb.Dialect) compat.Reading { return p.readings.current().Of(d) },
+		Loaded:  func() bool { return synced(p.ctx, p.mgr.GetCache(), p.classes, p.kinds) },
+	}
+	for _, make := range p.o.Reporters {
+		r := make(tools)
+		if r == nil {
+			continue
+		}
+		p.status.reporters = append(p.status.reporters, r)
+		if c, ok := r.(prometheus.Collector); ok {
+			p.registry.MustRegister(c)
+		}
+		if c, ok := r.(Counter); ok {
+			p.counters = append(p.counters, c)
+		}
+	}
+}
+
+// counted returns r, of which reconciles are counted by those who do.
+func (p *parts) counted(r reconcile.Reconciler) reconcile.Reconciler {
+	if len(p.counters) == 0 {
+		return r
+	}
+	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		again, err := r.Reconcile(ctx, req)
+		for _, c := range p.counters {
+			c.Count(err)
+		}
+		return again, err
+	})
+}
+
+// using returns all Services whose class may use pools of one of the dialects, or
+// speaks it.
+func (p *parts) using(dialects []lb.Dialect) (out []types.NamespacedName) {
+	var list corev1.ServiceList
+	if err := p.cache.List(p.ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache is not filled yet; then every Service is still to come
+	}
+	for i := range list.Items {
+		s := kubeapi.Service(&list.Items[i])
+		class := p.classes.of(s)
+		if class == nil {
+			continue
+		}
+		in := p.classes.reading(class)
+		if slices.ContainsFunc(dialects, func(d lb.Dialect) bool { return d == in.Words || slices.Contains(in.Dialects, d) }) {
+			out = append(out, s.Key)
+		}
+	}
+	return out
+}
+
+// steps start the parts, in this order.
+func (p *parts) steps() []func() error {
+	steps := []func() error{
+		func() error { return p.owners.follow(p.ctx, p.mgr.GetCache()) },
+		func() error { return fillCaches(p.ctx, p.mgr.GetCache(), p.classes, p.kinds, p.log) },
+		func() error { return p.mgr.Add(manager.RunnableFunc(p.events.Start)) },
+		func() error { return serveHealth(p.mgr, p.o, p.classes, p.kinds) },
+		func() error { return serveMetrics(p.mgr, p.o, p.writer, p.registry) },
+	}
+	for _, svc := range p.services {
+		steps = append(steps, func() error { return watchServices(p.mgr, svc, p.wakers.all[svc.name], p.imports, p.counted) })
+		if svc.inventory != nil {
+			steps = append(steps, func() error { return p.mgr.Add(manager.RunnableFunc(svc.inventory.Start)) })
+		}
+	}
+	if p.classes.anyFromPools() {
+		steps = append(steps,
+			func() error { return p.mgr.Add(p.kinds) },
+			func() error { return watchPools(p.mgr, p.pools, p.poolWake, p.counted) },
+			func() error { return watchNodes(p.mgr, p.ledger) },
+			func() error { return watchAgents(p.mgr, p.agents, p.kinds) },
+			func() error { return p.mgr.Add(manager.RunnableFunc(p.status.Start)) },
+		)
+	}
+	if p.o.GossipKey {
+		steps = append(steps, func() error { return p.mgr.Add(manager.RunnableFunc(ensureGossipKey(p.writer, p.o))) })
+	}
+	return steps
+}

@@ -1,0 +1,183 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
+)
+
+// readings are what the objects of all dialects say now.
+type readings struct {
+	cache       client.Reader
+	kinds       *optional
+	dialects    []compat.Dialect
+	uses        func(lb.Dialect) bool
+	inventories []*inventory
+
+	now atomic.Pointer[compat.Readings]
+
+	mu   sync.Mutex
+	told map[lb.Object]map[lb.Reason]bool // warnings about each object
+	// tell is told of warnings that are new.
+	tell func(compat.Dialect, lb.Warning)
+}
+
+func newReadings(c *classes, kinds *optional, tell func(compat.Dialect, lb.Warning)) *readings {
+	r := &readings{kinds: kinds, dialects: c.dialects, uses: c.uses, tell: tell, told: map[lb.Object]map[lb.Reason]bool{}}
+	var none compat.Readings
+	for _, d := range c.dialects {
+		none = append(none, compat.Named{Dialect: d, Reading: d.Read(compat.Objects{})})
+	}
+	r.now.Store(&none)
+	return r
+}
+
+// current is what they said when they were read last.
+func (r *readings) current() compat.Readings { return *r.now.Load() }
+
+// read reads them again, and returns all pools, those of inventories too. The ledger
+// is locked meanwhile, and gets the pools, so that nobody sees one without the other.
+func (r *readings) read(ctx context.Context) ([]lb.Pool, error) {
+	var now compat.Readings
+	for _, d := range r.dialects {
+		objects, err := r.objects(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		now = append(now, compat.Named{Dialect: d, Reading: d.Read(objects)})
+	}
+	r.now.Store(&now)
+	pools := now.Pools()
+	for _, i := range r.inventories {
+		pools = append(pools, i.last()...)
+	}
+	r.warn(now)
+	return pools, nil
+}
+
+func (r *readings) objects(ctx context.Context, d compat.Dialect) (compat.Objects, error) {
+	out := compat.Objects{All: map[schema.GroupVersionKind][]compat.Object{}, Unread: map[schema.GroupVersionKind]string{}}
+	if !r.uses(d.Name()) {
+		return out, nil // its kinds are not watched
+	}
+	for _, k := range d.Kinds() {
+		if why, lacking := r.kinds.lacks(k.GroupVersionKind); lacking {
+			out.Unread[k.GroupVersionKind] = why
+			continue
+		}
+		if k.List == nil {
+			continue
+		}
+		list, ok := k.List().(client.ObjectList)
+		if !ok {
+			continue // never: lists of objects are
+		}
+		if err := r.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return out, fmt.Errorf("list %s: %w", k.Kind, err)
+		}
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			if object, ok := o.(compat.Object); ok {
+				out.All[k.GroupVersionKind] = append(out.All[k.GroupVersionKind], object)
+			}
+			return nil
+		})
+		if err != nil {
+			return out, fmt.Errorf("list %s: %w", k.Kind, err)
+		}
+	}
+	return out, nil
+}
+
+// warn tells of what is wrong with objects, each thing once while it is so.
+func (r *readings) warn(now compat.Readings) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := map[lb.Object]map[lb.Reason]bool{}
+	for _, d := range now {
+		for _, w := range d.Warnings() {
+			if told[w.About] == nil {
+				told[w.About] = map[lb.Reason]bool{}
+			}
+			if told[w.About][w.Reason] = true; !r.told[w.About][w.Reason] && w.About.UID != "" {
+				r.tell(d.Dialect, w)
+			}
+		}
+	}
+	r.told = told
+}
+
+// pools tells the ledger about all pools whenever one of them changes.
+type pools struct {
+	*common
+	// changed is told when dialects say something else about Services than before.
+	changed func(dialects []lb.Dialect)
+}
+
+func (c *pools) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var err error
+	c.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
+		var all []lb.Pool
+		before := c.readings.current()
+		if all, err = c.readings.read(ctx); err != nil {
+			return nil
+		}
+		var differs []lb.Dialect
+		for i, now := range c.readings.current() {
+			if !now.Same(before[i].Reading) {
+				differs = append(differs, now.Dialect.Name())
+			}
+		}
+		if len(differs) == 0 {
+			return a.SetPools(all)
+		}
+		c.changed(differs)
+		return append(c.readAnew(ctx, a, all, differs), a.SetPools(all)...)
+	})
+	return reconcile.Result{}, err
+}
+
+// readAnew reads Services again of which dialects say something else now. That is
+// between the pools that they had and those that they have: else a Service that waits
+// would have an address of the new ones by what it asked for before, or one of the old
+// ones by what it asks for now.
+func (c *pools) readAnew(ctx context.Context, a *ipam.Allocator, all []lb.Pool, dialects []lb.Dialect) (changed []types.NamespacedName) {
+	if !c.ledger.isImported() {
+		return nil
+	}
+	var services corev1.ServiceList
+	if c.cache.List(ctx, &services, client.UnsafeDisableDeepCopy) != nil {
+		return nil // never, the cache is filled; they are all in the queue anyway
+	}
+	changed = a.SetPools(slices.DeleteFunc(slices.Clone(all), func(p lb.Pool) bool { return slices.Contains(dialects, p.Key.Dialect) }))
+	for i := range services.Items {
+		s := kubeapi.Service(&services.Items[i])
+		class := c.classes.of(s)
+		if _, known := a.Verdict(s.Key); class == nil || !known || s.Deleting {
+			continue
+		}
+		in := c.classes.reading(class)
+		if !slices.ContainsFunc(dialects, func(d lb.Dialect) bool { return d == in.Words || slices.Contains(in.Dialects, d) }) {
+			continue
+		}
+		labels, _ := c.namespaceLabels(ctx, s.Key.Namespace)
+		r := c.request(s, in, c.classes.backends[class.Backend].held(s), labels)
+		_, others := a.Settle(r, nil)
+		changed = append(changed, others...)
+	}
+	return changed
+}

@@ -1,0 +1,229 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
+)
+
+// AnnotationDryRun "true" on a Service of a backend that makes plans: what would be
+// changed is told in an event, and nothing is done.
+const AnnotationDryRun = "fairlead.io/dry-run"
+
+// conflictRetry is when a Service is looked at again after somebody else wrote
+// it at the same moment; usually the watch is faster.
+const conflictRetry = 100 * time.Millisecond
+
+// common is what the reconcilers of all backends share.
+type common struct {
+	cache    client.Reader
+	client   kubernetes.Interface
+	classes  *classes
+	readings *readings
+	agents   *agents // nil if nobody needs what agents report
+	ledger   *ledger
+	events   *events
+	log      *slog.Logger
+	// waited observes how long a Service waited for its first address.
+	waited prometheus.Histogram
+	// running counts reconciles under way.
+	running atomic.Int32
+}
+
+// services makes each Service of one backend say what was decided for it. There is
+// one for each backend, with a queue of its own: a slow one delays nobody else.
+type services struct {
+	*common
+	name      config.Backend
+	backend   *Backend
+	inventory *inventory // nil if the backend has none
+	memos     memos
+	orphans   orphans
+}
+
+// Reconcile is the journey of one Service: read it, settle what it has where it is
+// from pools, let the backend make it real, and write down what came of it.
+func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	c.running.Add(1)
+	defer c.running.Add(-1)
+	var object corev1.Service
+	if err := c.cache.Get(ctx, req.NamespacedName, &object); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return reconcile.Result{}, fmt.Errorf("read service %s: %w", req.NamespacedName, err)
+		}
+		c.ledger.forget(req.NamespacedName)
+		c.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	s := kubeapi.Service(&object)
+	class := c.classes.of(s)
+	switch {
+	case class != nil && class.Backend != c.name: // another's
+		c.forget(s.Key)
+		return reconcile.Result{}, nil
+	case class == nil:
+		return c.leave(ctx, s)
+	case c.inventory.pending():
+		return reconcile.Result{}, nil // its arrival wakes all
+	}
+	labels, known := c.namespaceLabels(ctx, s.Key.Namespace)
+	if !known && !s.Deleting && c.classes.settles(class) {
+		return reconcile.Result{}, nil // its arrival reconciles its Services
+	}
+	held := c.backend.held(s)
+	m := c.memos.of(s, held.Says, time.Now())
+	if m.stale(s) {
+		return reconcile.Result{}, nil
+	}
+	w := lb.Want{Service: *s, Gone: s.Deleting, DryRun: c.dryRun(s)}
+	if c.classes.settles(class) {
+		if c.settle(&w, m, held, class, labels); w.Request.AsIs && !w.Gone {
+			return reconcile.Result{}, nil
+		}
+	} else {
+		w.Request.Voice = c.backend.words()
+	}
+	return c.sync(ctx, w, m, held)
+}
+
+// settle asks the ledger what the Service has. One that is being deleted holds it
+// until it is gone.
+func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class, labels map[string]string) {
+	s, in := &w.Service, c.classes.reading(class)
+	if w.Gone {
+		w.Request = c.unchanged(s, in, held)
+		w.Verdict = c.ledger.settle(w.Request, held.Addresses)
+		return
+	}
+	published := held.Addresses
+	if m.settled && !held.Current {
+		published = nil // an edit by hand; what we know is better
+	}
+	m.settled = true
+	w.Request = c.request(s, in, held, labels)
+	w.Verdict = c.ledger.settle(w.Request, published)
+	c.remark(s, &w.Request, &w.Verdict)
+	if len(w.Verdict.Addresses) > 0 {
+		w.Carrier = c.agents.host(w.Verdict.Addresses[0])
+	}
+}
+
+// leave gives back what a Service holds that no class serves, and takes our words off
+// it. A Service that never was ours is not touched; one whose class is not served any
+// more keeps its addresses.
+func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, error) {
+	in, held := c.classes.readingOf(c.name), c.backend.held(s)
+	w := lb.Want{Service: *s, Gone: true, DryRun: c.dryRun(s)}
+	w.Request = c.unchanged(s, in, held)
+	if c.classes.left(c.backend, s) {
+		c.forget(s.Key)
+		c.ledger.settle(w.Request, held.Addresses)
+		if !s.Deleting {
+			return reconcile.Result{}, nil
+		}
+		return c.sync(ctx, w, &memo{}, held)
+	}
+	had, known := c.ledger.forget(s.Key)
+	m := c.memos.find(s)
+	w.Known = known || m != nil
+	if len(had.Addresses) > 0 && !s.Deleting {
+		c.events.add(reference(s), c.voice(&lb.Request{}, &had).Event(lb.AddressReleased.With(lb.ListAddrs(had.Addresses), c.noLongerOurs(s)), nil, nil), true)
+	}
+	ignored := s.Says != nil && c.classes.ignored(s) != ""
+	if s.LoadBalancer && !w.Known && !ignored || !c.backend.marked(s) {
+		c.forget(s.Key)
+		return reconcile.Result{}, nil
+	}
+	if m == nil {
+		m = c.memos.of(s, held.Says, time.Now())
+	}
+	if m.stale(s) {
+		return reconcile.Result{}, nil
+	}
+	return c.sync(ctx, w, m, held)
+}
+
+// sync lets the backend do its part and concludes.
+func (c *services) sync(ctx context.Context, w lb.Want, m *memo, held lb.Held) (reconcile.Result, error) {
+	if err := c.complete(ctx, &w); err != nil {
+		return reconcile.Result{}, err
+	}
+	out, err := c.backend.Sync(ctx, w)
+	if out.Keep {
+		// Before anything is made outside: a Service that is deleted must wait for
+		// what was made for it.
+		written, wrong := c.write(ctx, &w.Service, kubeapi.Patch(&w.Service, &out, time.Now()))
+		if wrong != nil || written == nil {
+			return reconcile.Result{RequeueAfter: conflictRetry}, wrong
+		}
+		m.written, w.Service = written.Version, *written
+		out, err = c.backend.Sync(ctx, w)
+	}
+	again, wrong := c.conclude(ctx, &w, m, held, &out)
+	switch {
+	case wrong != nil:
+		return reconcile.Result{}, wrong
+	case again > 0:
+		return reconcile.Result{RequeueAfter: again}, nil
+	case err != nil && out.Again == 0:
+		return reconcile.Result{}, fmt.Errorf("backend %s, service %s: %w", c.name, w.Service.Key, err)
+	}
+	return reconcile.Result{RequeueAfter: out.Again}, nil
+}
+
+// dryRun says whether only to tell what would be done. Who cannot be understood
+// wants to be careful.
+func (c *services) dryRun(s *lb.Service) bool {
+	v, annotated := s.Annotations[AnnotationDryRun]
+	if !c.backend.Plans || !annotated {
+		return c.backend.DryRun
+	}
+	yes, err := strconv.ParseBool(v)
+	return c.backend.DryRun || yes || err != nil
+}
+
+func (c *services) forget(key types.NamespacedName) {
+	if uid, known := c.memos.forget(key); known {
+		c.backend.Forget(uid)
+	}
+}
+
+// namespaceLabels of a namespace; not known if the cache does not have it yet:
+// watches of different kinds are not in step, and without labels a Service would
+// get an address from a pool that is not for it.
+func (c *common) namespaceLabels(ctx context.Context, name string) (labels map[string]string, known bool) {
+	if !c.classes.anyFromPools() {
+		return nil, false
+	}
+	var ns corev1.Namespace
+	if err := c.cache.Get(ctx, types.NamespacedName{Name: name}, &ns); err != nil {
+		return nil, false
+	}
+	return ns.Labels, true
+}
+
+// noLongerOurs says why s, which was ours, is not.
+func (c *common) noLongerOurs(s *lb.Service) string {
+	if !s.LoadBalancer {
+		return "it is no longer of type LoadBalancer"
+	}
+	if why := c.classes.ignored(s); why != "" {
+		return why
+	}
+	return "its class is not served"
+}

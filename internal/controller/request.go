@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/lb"
+)
+
+// request is what s asks for, as one of a class read like that.
+func (c *common) request(s *lb.Service, in compat.Class, held lb.Held, labels map[string]string) lb.Request {
+	r := c.readings.current().Request(s, labels, in)
+	r.Evidence = held.Evidence
+	if r.AsIs {
+		stay(&r, s, held)
+		return r
+	}
+	r.Leased = c.agents.leased(s.Key, r.Leased)
+	return r
+}
+
+// unchanged is the request of a Service that is being deleted, or whose namespace is
+// not known yet: it keeps exactly what it has until then, gets nothing new, waits for
+// nothing, and does not move.
+func (c *common) unchanged(s *lb.Service, in compat.Class, held lb.Held) lb.Request {
+	r := c.readings.current().Request(s, nil, in)
+	r.Evidence = held.Evidence
+	stay(&r, s, held)
+	return r
+}
+
+// stay makes r the request of a Service that goes on as it is.
+func stay(r *lb.Request, s *lb.Service, held lb.Held) {
+	said := lb.Reason{Code: lb.Ready}
+	switch {
+	case s.Says != nil:
+		said = s.Says.Reason
+	case held.Says != nil:
+		said = *held.Says
+	}
+	r.Invalid = &said
+}
+
+// remark adds to a verdict what else there is to say: pools that cannot be read, and
+// requests that are ignored. What the Service has comes first: it is read in the
+// condition.
+func (c *common) remark(s *lb.Service, r *lb.Request, v *lb.Verdict) {
+	if v.Reason.Code == lb.NoPool && r.Unread != nil {
+		v.Reason = v.Reason.And(*r.Unread)
+	}
+	for _, d := range c.classes.dialects {
+		remarker, ok := d.(compat.Remarker)
+		if !ok {
+			continue
+		}
+		if ignored := remarker.Remark(s, v); ignored != nil {
+			ready := v.Reason.Code == lb.Ready
+			if v.Reason = v.Reason.And(*ignored); ready {
+				v.Reason.Code = ignored.Code
+			}
+		}
+	}
+}

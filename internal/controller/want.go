@@ -1,0 +1,76 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
+)
+
+// complete adds to a want what the backend needs of the cluster.
+func (c *services) complete(ctx context.Context, w *lb.Want) error {
+	needs := c.backend.needs()
+	if needs.Nodes {
+		var nodes corev1.NodeList
+		if err := c.cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range nodes.Items {
+			w.Nodes = append(w.Nodes, kubeapi.Node(&nodes.Items[i]))
+		}
+		slices.SortFunc(w.Nodes, func(a, b lb.Node) int { return strings.Compare(a.Name, b.Name) })
+	}
+	if needs.Endpoints {
+		var list discoveryv1.EndpointSliceList
+		if err := c.cache.List(ctx, &list, client.InNamespace(w.Service.Key.Namespace),
+			client.MatchingLabels{discoveryv1.LabelServiceName: w.Service.Key.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list endpoint slices: %w", err)
+		}
+		w.Endpoints = kubeapi.Endpoints(list.Items)
+	}
+	if needs.Peers {
+		peers, err := c.served(ctx)
+		if err != nil {
+			return err
+		}
+		w.Peers = peers
+	}
+	return nil
+}
+
+// served are all Services of the backend's classes, sorted by name.
+func (c *services) served(ctx context.Context) (out []lb.Service, err error) {
+	var list corev1.ServiceList
+	if err := c.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list services: %w", err)
+	}
+	for i := range list.Items {
+		s := kubeapi.Service(&list.Items[i])
+		if class := c.classes.of(s); class != nil && class.Backend == c.name {
+			out = append(out, *s)
+		}
+	}
+	slices.SortFunc(out, func(a, b lb.Service) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return out, nil
+}
+
+// all are the names of those Services.
+func (c *services) all(ctx context.Context) []types.NamespacedName {
+	services, err := c.served(ctx)
+	if err != nil {
+		return nil // the cache is not filled yet; then every Service is still to come
+	}
+	out := make([]types.NamespacedName, len(services))
+	for i := range services {
+		out[i] = services[i].Key
+	}
+	return out
+}
