@@ -12,9 +12,6 @@ GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -shuffle=on -timeo
 # thousands of timers, Go 1.26's ends one run in eight with a segmentation
 # violation in runtime.(*timer).maybeRunChan.
 SIMULATED := ^TestSimulated
-# Tests on real nodes run one after the other: they are about who answers in time.
-ON_NODES := /test/(cloudlab|failover|install|kubevip|lab|metallb)$$
-
 .PHONY: help build kube image up down test bench check generate clean gcc
 
 help: ## print this
@@ -36,9 +33,9 @@ down: build ## stop that cluster and leave nothing behind
 	bin/sandbox down
 
 test: kube gcc ## run all tests, on a real API server and on real nodes
-	$(GOTEST) -race -skip '$(SIMULATED)' $$(go list ./... | grep -v -E '$(ON_NODES)')
+	$(GOTEST) -race -skip '$(SIMULATED)' $$(go list ./... | grep -v /test/cluster/)
 	$(GOTEST) -run '$(SIMULATED)' ./internal/member
-	$(GOTEST) -race -p 1 $$(go list ./... | grep -E '$(ON_NODES)')
+	$(GOTEST) -race -p 1 ./test/cluster/... # one after the other: they are about who answers in time
 
 bench: kube ## measure against what the API server can do alone
 	go run ./test/bench
