@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fairlead.io/sandbox/cloudscale"
+	"fairlead.io/test/kit/process"
 )
 
 // The controller is killed at any moment of a create, an update and a delete, and
@@ -22,14 +23,14 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		for range 4 {
 			p := launch(t, w, theRig.API.Kubeconfig)
 			<-time.After(time.Duration(300+rand.IntN(1200)) * time.Millisecond)
-			p.kill()
+			p.Kill()
 			if n := len(w.LoadBalancers()); n > 1 {
 				t.Fatalf("%s: %d load balancers", what, n)
 			}
 		}
 		p := launch(t, w, theRig.API.Kubeconfig)
 		w.eventually(what, done)
-		p.kill()
+		p.Kill()
 	}
 	served := func(ports ...string) func() error {
 		return func() error {
@@ -75,9 +76,9 @@ func TestTwoControllersAndARestart(t *testing.T) {
 	w := newWorld(t, func(o *cloudscale.Options) { o.Creating, o.Changing = time.Second, 20*time.Millisecond })
 	elect := []string{"--leader-elect", "--leader-elect-namespace", "kube-system"}
 	a := launch(t, w, theRig.API.Kubeconfig, elect...)
-	leads := func(p *process) func() error {
+	leads := func(p *process.Process) func() error {
 		return func() error {
-			if !strings.Contains(p.log.String(), "Successfully acquired lease") {
+			if !strings.Contains(p.Log.String(), "Successfully acquired lease") {
 				return fmt.Errorf("it does not lead")
 			}
 			return nil
@@ -92,7 +93,7 @@ func TestTwoControllersAndARestart(t *testing.T) {
 		}
 		return nil
 	})
-	a.kill()
+	a.Kill()
 	w.eventually("the second leads", leads(b))
 	w.service("web", "is served", ensured)
 	before := fmt.Sprint(w.ids())

@@ -34,9 +34,7 @@ import (
 var theRig *rig.Rig
 
 func TestMain(m *testing.M) {
-	code := rig.Main(m, sandbox.Options{NoControllers: true, Audit: true}, &theRig)
-	_ = os.RemoveAll(binaryDir)
-	os.Exit(code)
+	os.Exit(rig.Main(m, sandbox.Options{NoControllers: true, Audit: true}, &theRig))
 }
 
 const (
@@ -51,6 +49,7 @@ type world struct {
 	kube   kubernetes.Interface
 	url    string
 	subnet string
+	binary string // the real one, if it is built
 }
 
 // newWorld has three nodes. Nothing takes time in its cloud unless options say so.

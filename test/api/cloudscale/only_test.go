@@ -1,15 +1,11 @@
 package cloudscale
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/process"
+	"fairlead.io/test/kit/tree"
 )
 
 // rights are all that a controller needs which serves nothing but a cloud: less
@@ -86,8 +84,8 @@ spec:
 	w.delete("web")
 	w.eventually("all gone", w.gone("web"))
 	for _, bad := range []string{"forbidden", "no matches for kind"} {
-		if strings.Contains(p.log.String(), bad) {
-			t.Errorf("the log says %s:\n%s", bad, p.log.String())
+		if strings.Contains(p.Log.String(), bad) {
+			t.Errorf("the log says %s:\n%s", bad, p.Log.String())
 		}
 	}
 }
@@ -123,74 +121,13 @@ func limited(t *testing.T, api *sandbox.API, kube kubernetes.Interface) (path st
 	return path
 }
 
-// process is the real binary at work in a cloud.
-type process struct {
-	cmd *exec.Cmd
-	log *lockedBuffer
-}
-
-// binaryDir is where the binary is, if a test has built it.
-var binaryDir string
-
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "fairlead-cloud-")
-	if err != nil {
-		return "", err
-	}
-	binaryDir = dir
-	path := filepath.Join(dir, "fairlead")
-	build := exec.Command("go", "build", "-o", path, "fairlead.io/cmd/fairlead")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build fairlead: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// launch runs the binary with nothing but the access token until the end of the
-// test, or kill.
-func launch(t *testing.T, w *world, kubeconfig string, args ...string) *process {
+// launch runs the binary with nothing but the access token.
+func launch(t *testing.T, w *world, kubeconfig string, args ...string) *process.Process {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
+	if w.binary == "" {
+		w.binary = tree.Binary(t, "fairlead")
 	}
-	p := &process{log: &lockedBuffer{}}
-	p.cmd = exec.Command(path, append([]string{"controller", "--kubeconfig", kubeconfig, "--cluster-name", "test"}, args...)...)
-	p.cmd.Env = []string{"CLOUDSCALE_ACCESS_TOKEN=" + token, "CLOUDSCALE_API_URL=" + w.url}
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			t.Logf("its log:\n%s", p.log)
-		}
-	})
-	return p
-}
-
-// kill ends the process with SIGKILL and waits until it is gone.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	cmd := exec.Command(w.binary, append([]string{"controller", "--kubeconfig", kubeconfig, "--cluster-name", "test"}, args...)...)
+	cmd.Env = []string{"CLOUDSCALE_ACCESS_TOKEN=" + token, "CLOUDSCALE_API_URL=" + w.url}
+	return process.Start(t, cmd)
 }

@@ -16,6 +16,7 @@ import (
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
 	"fairlead.io/test/kit/rig"
+	"fairlead.io/test/kit/tree"
 )
 
 // publish writes an address into a Service's status by hand.
@@ -123,7 +124,7 @@ func TestConflictingWriters(t *testing.T) {
 func TestLeaderKilled(t *testing.T) {
 	theRig.Clean(t)
 	createPool(t, "edge", "10.6.0.0/26")
-	binary := rig.Binary(t)
+	binary := tree.Binary(t, "fairlead")
 	elect := []string{"--leader-elect", "--leader-elect-namespace", metav1.NamespaceDefault}
 	leader := theRig.Launch(t, binary, elect...)
 	create(t, "first", 20)

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fairlead.io/test/kit/rig"
+	"fairlead.io/test/kit/tree"
 )
 
 // storm kills controllers with SIGKILL while Services come and go.
@@ -28,7 +28,7 @@ type storm struct {
 // and leaves one running when all is quiet.
 func (s storm) rage(t *testing.T, l *ledger) {
 	t.Helper()
-	binary := rig.Binary(t)
+	binary := tree.Binary(t, "fairlead")
 	ctx, cancel := context.WithCancel(t.Context())
 	var working sync.WaitGroup
 	for w := range s.writers {

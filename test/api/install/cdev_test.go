@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"fairlead.io/test/kit/tree"
 )
 
 const cdev = "examples/cdev"
@@ -24,7 +26,7 @@ const cdev = "examples/cdev"
 // cdevRender fills in a file of the example as cdev does.
 func cdevRender(t *testing.T, path string, address string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, cdev, path))
+	text, err := os.ReadFile(tree.Path(cdev, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func cdevApplies(t *testing.T, c client.Client) {
 		}
 	}
 	paths := []string{"metallb/ipaddresspool.yaml", "metallb/l2advertisement.yaml", "envoy-gateway/service-patch.yaml"}
-	there, err := filepath.Glob(filepath.Join(root, cdev, "*", "*.yaml"))
+	there, err := filepath.Glob(tree.Path(cdev, "*", "*.yaml"))
 	if err != nil || len(there) != len(paths)+1 { // and values.yaml
 		t.Errorf("there are %v (%v)", there, err)
 	}

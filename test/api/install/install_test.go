@@ -26,9 +26,8 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/tree"
 )
-
-const root = "../../.."
 
 func TestMain(m *testing.M) {
 	crlog.SetLogger(logr.Discard())
@@ -131,7 +130,7 @@ func run(t *testing.T, name string, args ...string) string {
 func try(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as make builds it
+	cmd.Dir, cmd.Env = tree.Path(), append(os.Environ(), "CGO_ENABLED=0") // as make builds it
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s %v: %w\n%s", name, args, err, out)

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/config"
+	"fairlead.io/test/kit/tree"
 )
 
 var (
@@ -35,7 +36,7 @@ func TestKinds(t *testing.T) {
 func examplesApply(t *testing.T, c client.Client) {
 	texts := map[string][]byte{}
 	for _, pattern := range []string{"examples/*.yaml", "*.md", "docs/*.md", "docs/*/*.md"} {
-		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		paths, err := filepath.Glob(tree.Path(pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func examplesApply(t *testing.T, c client.Client) {
 // The files in deploy/ can be applied as they are, and again.
 func manifestsApply(t *testing.T, c client.Client) {
 	for _, path := range []string{"deploy/fairlead.yaml", "deploy/fairlead.yaml", "deploy/metallb.yaml", "deploy/metallb.yaml", "deploy/cloudscale.yaml", "deploy/cloudscale.yaml", "deploy/kube-vip.yaml", "deploy/kube-vip.yaml"} {
-		text, err := os.ReadFile(filepath.Join(root, path))
+		text, err := os.ReadFile(tree.Path(path))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/test/kit/process"
+	"fairlead.io/test/kit/tree"
 )
 
 const (
@@ -157,7 +159,7 @@ func (w *world) mayProvide(t *testing.T, asks map[authorizationv1.ResourceAttrib
 
 // startProvider runs the controller with the arguments and the environment of the
 // Deployment, as its service account, until the test ends.
-func (w *world) startProvider() *logBuffer {
+func (w *world) startProvider() *process.Log {
 	w.Helper()
 	dir := w.TempDir()
 	var deployment appsv1.Deployment
@@ -165,26 +167,15 @@ func (w *world) startProvider() *logBuffer {
 		w.Fatal(err)
 	}
 	pod := deployment.Spec.Template.Spec
-	binary := filepath.Join(dir, "fairlead")
-	run(w.T, "go", "build", "-o", binary, "./cmd/fairlead")
+	binary := tree.Binary(w, "fairlead")
 	args := append(slices.Clone(pod.Containers[0].Args), "--health-address=127.0.0.1:"+healthPort, "--metrics-address=127.0.0.1:"+metricsPort,
 		"--kubeconfig="+kubeconfigOf(w.T, w.api, w.c, providerNamespace, pod.ServiceAccountName, filepath.Join(dir, "kubeconfig")))
-	log := &logBuffer{}
-	cmd := exec.CommandContext(w.Context(), binary, args...)
+	cmd := exec.Command(binary, args...)
 	cmd.Env = os.Environ()
 	for _, e := range pod.Containers[0].Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	if err := cmd.Start(); err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() {
-		if err := cmd.Wait(); err != nil && w.Failed() {
-			w.Logf("the controller ended: %v\n%s", err, log)
-		}
-	})
+	log := process.Start(w, cmd).Log
 	eventually(w.T, "it is ready", func(ctx context.Context) error {
 		return get(ctx, "http://127.0.0.1:"+healthPort+"/readyz", "", http.StatusOK)
 	})

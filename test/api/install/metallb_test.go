@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/tree"
 )
 
 const (
@@ -74,7 +75,7 @@ func (w *world) sh(line string) {
 // guideHas keeps the guide and its test together: both have the same commands.
 func (w *world) guideHas(line string) {
 	w.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/guides/migrate-from-metallb.md"))
+	text, err := os.ReadFile(tree.Path("docs/guides/migrate-from-metallb.md"))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func (w *world) kept(pool *unstructured.Unstructured) {
 func later(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "fairlead")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "charts/fairlead"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(tree.Path("charts/fairlead"))); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "Chart.yaml")

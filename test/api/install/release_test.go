@@ -1,7 +1,6 @@
 package install
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,8 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,7 +26,9 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/process"
 	"fairlead.io/test/kit/rig"
+	"fairlead.io/test/kit/tree"
 )
 
 const namespace = "fairlead-system"
@@ -77,7 +76,7 @@ func TestRelease(t *testing.T) {
 
 // startAsDeployed runs the controller with the arguments and the configuration
 // of the Deployment, as its service account, until the test ends.
-func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *logBuffer {
+func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *process.Log {
 	t.Helper()
 	dir := t.TempDir()
 	var deployment appsv1.Deployment
@@ -101,21 +100,7 @@ func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *logBuffer
 	args = append(args, "--namespace="+namespace, "--leader-elect-namespace="+namespace, // outside of a pod
 		"--kubeconfig="+kubeconfigOf(t, api, c, namespace, pod.ServiceAccountName, filepath.Join(dir, "kubeconfig")))
 
-	binary := filepath.Join(dir, "fairlead")
-	run(t, "go", "build", "-o", binary, "./cmd/fairlead")
-	log := &logBuffer{}
-	cmd := exec.CommandContext(t.Context(), binary, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Wait(); err != nil && t.Failed() {
-			t.Logf("the controller ended: %v\n%s", err, log)
-		}
-	})
-	return log
+	return process.Start(t, exec.Command(tree.Binary(t, "fairlead"), args...)).Log
 }
 
 // kubeconfigOf writes a kubeconfig with which path's reader is a service account.
@@ -281,22 +266,4 @@ func everything(t *testing.T, c client.Client) []string {
 		t.Fatal(err)
 	}
 	return found
-}
-
-// logBuffer collects a process's log while it is read.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

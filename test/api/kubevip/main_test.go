@@ -4,15 +4,12 @@
 package kubevip
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -29,6 +26,7 @@ import (
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/lb"
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/process"
 	"fairlead.io/test/kit/rig"
 )
 
@@ -202,22 +200,11 @@ func limited(t *testing.T, kube *rig.Rig, user string, rights ...rbacv1.PolicyRu
 }
 
 // logged has the log of a controller.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
+type logged struct{ process.Log }
 
 // count returns how many lines have all the words.
 func (l *logged) count(words ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.buf.String()) {
+	for line := range strings.Lines(l.String()) {
 		all := true
 		for _, w := range words {
 			all = all && strings.Contains(line, w)
@@ -234,14 +221,7 @@ func (l *logged) set(o *controller.Options) { o.Log = slog.New(slog.NewTextHandl
 // healthAt has the controller answer at a free port, of which ready asks.
 func healthAt(t *testing.T) (set func(*controller.Options), ready func() error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	at := rig.FreeAddress(t)
 	return func(o *controller.Options) { o.HealthAddress = at }, func() error {
 		resp, err := http.Get("http://" + at + "/readyz")
 		if err != nil {

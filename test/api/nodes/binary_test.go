@@ -1,21 +1,19 @@
 package nodes
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fairlead.io/test/kit/process"
 	"fairlead.io/test/kit/rig"
+	"fairlead.io/test/kit/tree"
 )
 
 // The real binary in the place of cloudscale's own controller manager: with the
@@ -24,24 +22,12 @@ func TestInThePlaceOfTheCloudControllerManager(t *testing.T) {
 	w := newWorld(t)
 	server := w.addServer("worker-1", "10.1.1.1")
 	register(t, "worker-1")
-	metrics := freeAddress(t)
-	var log buffer
-	cmd := exec.Command(rig.Binary(t), "controller", "--kubeconfig", theRig.API.Kubeconfig, "--metrics-address", metrics,
+	metrics := rig.FreeAddress(t)
+	cmd := exec.Command(tree.Binary(t, "fairlead"), "controller", "--kubeconfig", theRig.API.Kubeconfig, "--metrics-address", metrics,
 		"--allow-untagged-cloud", "--v=3", "--concurrent-service-syncs=2", "--cloud-provider=cloudscale", "--cloud-config=/etc/none",
 		"--cluster-name=prod", "--leader-elect=true", "--leader-elect-resource-namespace=kube-system", "--leader-elect-lease-duration=15s")
 	cmd.Env = []string{"CLOUDSCALE_ACCESS_TOKEN=" + token, "CLOUDSCALE_API_URL=" + w.url + "/", "CLOUDSCALE_API_TIMEOUT=5"}
-	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("its log:\n%s", &log)
-		}
-	})
+	log := process.Start(t, cmd).Log
 	initialized(t, "worker-1", server)
 
 	lease, err := theRig.Kube.CoordinationV1().Leases("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
@@ -79,23 +65,13 @@ func TestInThePlaceOfTheCloudControllerManager(t *testing.T) {
 
 // Without a token there is no cloud.
 func TestNoToken(t *testing.T) {
-	cmd := exec.Command(rig.Binary(t), "controller", "--kubeconfig", theRig.API.Kubeconfig, "--config", "/dev/stdin")
+	cmd := exec.Command(tree.Binary(t, "fairlead"), "controller", "--kubeconfig", theRig.API.Kubeconfig, "--config", "/dev/stdin")
 	cmd.Env = []string{"PATH=/none"}
 	cmd.Stdin = strings.NewReader("apiVersion: fairlead.io/v1alpha1\nkind: Configuration\nnodes: {cloud: cloudscale}\n")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "no CLOUDSCALE_ACCESS_TOKEN configured") {
 		t.Errorf("%v: %s", err, out)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func fetch(url string) (string, error) {
@@ -113,21 +89,4 @@ func fetch(url string) (string, error) {
 		return "", fmt.Errorf("status %s: %s", resp.Status, body)
 	}
 	return string(body), err
-}
-
-type buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

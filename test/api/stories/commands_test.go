@@ -24,19 +24,8 @@ import (
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/controller"
 	"fairlead.io/test/kit/rig"
+	"fairlead.io/test/kit/script"
 )
-
-// sequential lets testscript run its scripts one after the other, with a
-// testing.T each.
-type sequential struct{ *testing.T }
-
-func (s sequential) Parallel() {}
-
-func (s sequential) Verbose() bool { return testing.Verbose() }
-
-func (s sequential) Run(name string, f func(testscript.T)) {
-	s.T.Run(name, func(t *testing.T) { f(sequential{t}) })
-}
 
 // storyKey is where a script has its story.
 type storyKey struct{}
@@ -75,7 +64,7 @@ func (s *story) metric(args []string) error {
 }
 
 // commands are those of the package comment.
-func commands(kube string) map[string]func(*testscript.TestScript, bool, []string) {
+func commands(kube string) map[string]script.Command {
 	of := func(ts *testscript.TestScript) *story { return ts.Value(storyKey{}).(*story) }
 	run := func(ts *testscript.TestScript, neg bool, args ...string) {
 		err := ts.Exec(kube, append([]string{"kubectl"}, args...)...)
@@ -87,7 +76,7 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 		}
 	}
 	// eventually adapts a check of the world to a command that waits for it.
-	eventually := func(usage string, least int, check func(*story, []string) error) func(*testscript.TestScript, bool, []string) {
+	eventually := func(usage string, least int, check func(*story, []string) error) script.Command {
 		return func(ts *testscript.TestScript, neg bool, args []string) {
 			if len(args) < least || neg {
 				ts.Fatalf("usage: %s", usage)
@@ -95,7 +84,7 @@ func commands(kube string) map[string]func(*testscript.TestScript, bool, []strin
 			rig.Eventually(of(ts).t, strings.Join(args, " "), func() error { return check(of(ts), args) })
 		}
 	}
-	return map[string]func(*testscript.TestScript, bool, []string){
+	return map[string]script.Command{
 		"kubectl": func(ts *testscript.TestScript, neg bool, args []string) { run(ts, neg, args...) },
 		"apply": func(ts *testscript.TestScript, neg bool, args []string) {
 			line := []string{"apply"}

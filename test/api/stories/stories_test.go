@@ -2,7 +2,6 @@ package stories
 
 import (
 	"context"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/rig"
+	"fairlead.io/test/kit/script"
 )
 
 var theRig *rig.Rig
@@ -41,7 +41,7 @@ func tell(t *testing.T, dir string, environment ...string) {
 		t.Fatal(err)
 	}
 	cache := t.TempDir() // of what kubectl has learned about the API server
-	metrics := freeAddress(t)
+	metrics := rig.FreeAddress(t)
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
 		goleak.VerifyNone(t, before,
@@ -50,44 +50,28 @@ func tell(t *testing.T, dir string, environment ...string) {
 			goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 			goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
 	})
-	testscript.RunT(sequential{t}, testscript.Params{
-		Dir:                 dir,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Cmds:                commands(kube),
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("KUBECONFIG", theRig.API.Kubeconfig)
-			env.Setenv("KUBECACHEDIR", cache)
-			env.Setenv("HOME", env.WorkDir)
-			s := &story{rig: theRig, t: env.T().(sequential).T, metrics: metrics, environment: environment}
-			s.clean()
-			env.Values[storyKey{}] = s
-			if err := s.metallb([]string{"install"}); err != nil {
-				return err
+	script.Tell(t, testscript.Params{Dir: dir, Cmds: commands(kube)}, func(t *testing.T, env *testscript.Env) error {
+		env.Setenv("KUBECONFIG", theRig.API.Kubeconfig)
+		env.Setenv("KUBECACHEDIR", cache)
+		env.Setenv("HOME", env.WorkDir)
+		s := &story{rig: theRig, t: t, metrics: metrics, environment: environment}
+		s.clean()
+		env.Values[storyKey{}] = s
+		if err := s.metallb([]string{"install"}); err != nil {
+			return err
+		}
+		s.kindsChanged = false
+		if err := s.start(nil); err != nil {
+			return err
+		}
+		env.Defer(func() {
+			s.stop()
+			if s.kindsChanged {
+				s.rig.RemoveMetalLB(s.t)
 			}
-			s.kindsChanged = false
-			if err := s.start(nil); err != nil {
-				return err
-			}
-			env.Defer(func() {
-				s.stop()
-				if s.kindsChanged {
-					s.rig.RemoveMetalLB(s.t)
-				}
-			})
-			return nil
-		},
+		})
+		return nil
 	})
-}
-
-// freeAddress is where controllers, one after the other, serve metrics.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // clean leaves nothing of the story before: rig.Clean, and what stories make

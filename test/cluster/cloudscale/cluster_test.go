@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/tree"
 )
 
 const (
-	root       = "../../.."
 	controller = "cloudscale-cloud-controller-manager"
 	// image is the one that the manifest names.
 	image = "fairlead/fairlead:0.1.0"
@@ -72,7 +72,7 @@ type cluster struct {
 // needs.
 func start(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{Cluster: &sandbox.Cluster{Name: fmt.Sprintf("cloudlab-%d", os.Getpid()), Nodes: 2, Cloud: sandbox.Cloudscale}, t: t}
+	c := &cluster{Cluster: &sandbox.Cluster{Name: fmt.Sprintf("fairlead-cloud-%d", os.Getpid()), Nodes: 2, Cloud: sandbox.Cloudscale}, t: t}
 	t.Cleanup(func() {
 		if err := c.Down(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -88,14 +88,9 @@ func start(t *testing.T) *cluster {
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "fairlead"), "fairlead.io/cmd/fairlead")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	archive := filepath.Join(dir, "fairlead.tar")
-	if err := sandbox.FairleadImage(image, filepath.Join(dir, "fairlead")).WriteFile(archive); err != nil {
+	binary := tree.Binary(t, "fairlead")
+	archive := filepath.Join(t.TempDir(), "fairlead.tar")
+	if err := sandbox.FairleadImage(image, binary).WriteFile(archive); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Load(t.Context(), archive); err != nil {
@@ -108,7 +103,7 @@ func start(t *testing.T) *cluster {
 // install applies the manifest, and leads it to the simulated cloud.
 func (c *cluster) install() {
 	c.t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, "deploy", "cloudscale.yaml"))
+	raw, err := os.ReadFile(tree.Path("deploy", "cloudscale.yaml"))
 	if err != nil {
 		c.t.Fatal(err)
 	}

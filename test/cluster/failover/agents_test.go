@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,32 +10,33 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
+
+	"fairlead.io/test/kit/process"
 )
 
-// process is an agent at work.
-type process struct {
+// agent is one at work.
+type agent struct {
 	node   string
 	cmd    *exec.Cmd // nsenter, whose child is the agent
 	pid    int       // of the agent
 	health int       // port
-	log    logBuffer
+	log    process.Log
 	ended  chan struct{}
 }
 
 var (
-	running   = map[string]*process{} // by node
-	launched  []*process
+	running   = map[string]*agent{} // by node
+	launched  []*agent
 	instances int
 )
 
 // launch starts an agent on a node.
-func launch(t *testing.T, node string) *process {
+func launch(t *testing.T, node string) *agent {
 	t.Helper()
 	instances++
-	p := &process{node: node, health: 20000 + instances, ended: make(chan struct{})}
+	p := &agent{node: node, health: 20000 + instances, ended: make(chan struct{})}
 	cmd, err := cluster.ExecCommand(context.Background(), node, fairlead, "agent", "--kubeconfig", nodeKubeconfig, "--node-name", node, "--health-address", fmt.Sprintf("127.0.0.1:%d", p.health))
 	if err != nil {
 		t.Fatal(err)
@@ -55,11 +55,11 @@ func launch(t *testing.T, node string) *process {
 }
 
 // awaitReady waits until the agent works, or waits for another one on its node.
-func (p *process) awaitReady(t *testing.T) {
+func (p *agent) awaitReady(t *testing.T) {
 	t.Helper()
 	eventually(t, func() error {
 		if !p.alive() {
-			t.Fatalf("the agent on %s has ended:\n%s", p.node, p.log.from(0))
+			t.Fatalf("the agent on %s has ended:\n%s", p.node, p.log.String())
 		}
 		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.cmd.Process.Pid))
 		if err != nil {
@@ -73,7 +73,7 @@ func (p *process) awaitReady(t *testing.T) {
 }
 
 // ready asks as kubelet would.
-func (p *process) ready(ctx context.Context) error {
+func (p *agent) ready(ctx context.Context) error {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		return cluster.Dial(ctx, p.node, network, address)
 	}}
@@ -92,7 +92,7 @@ func (p *process) ready(ctx context.Context) error {
 	return nil
 }
 
-func (p *process) alive() bool {
+func (p *agent) alive() bool {
 	select {
 	case <-p.ended:
 		return false
@@ -102,7 +102,7 @@ func (p *process) alive() bool {
 }
 
 // signal sends a signal to the agent itself. nsenter stops and goes on with it.
-func (p *process) signal(t *testing.T, s syscall.Signal) {
+func (p *agent) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(p.pid, s); err != nil {
 		t.Fatalf("signal the agent on %s: %v", p.node, err)
@@ -113,7 +113,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 }
 
 // gone waits until the agent has ended.
-func (p *process) gone(t *testing.T) {
+func (p *agent) gone(t *testing.T) {
 	t.Helper()
 	eventually(t, func() error {
 		if p.alive() {
@@ -127,14 +127,14 @@ func (p *process) gone(t *testing.T) {
 }
 
 // kill ends the agent as a crash does.
-func (p *process) kill(t *testing.T) {
+func (p *agent) kill(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGKILL)
 	p.gone(t)
 }
 
 // terminate ends the agent as kubelet does.
-func (p *process) terminate(t *testing.T) {
+func (p *agent) terminate(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGTERM)
 	p.gone(t)
@@ -167,42 +167,18 @@ func endAll() {
 	}
 }
 
-// logBuffer keeps what agents say.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) length() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Len()
-}
-
-func (l *logBuffer) from(n int) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.buf.Bytes()[n:])
-}
-
 // showLogs shows what the agents have said during a test that fails.
 func showLogs(t *testing.T) {
-	before := map[*process]int{}
+	before := map[*agent]int{}
 	for _, p := range launched {
-		before[p] = p.log.length()
+		before[p] = p.log.Len()
 	}
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
 		}
 		for _, p := range launched {
-			if said := p.log.from(before[p]); said != "" {
+			if said := p.log.From(before[p]); said != "" {
 				t.Logf("agent %d on %s:\n%s", p.pid, p.node, said)
 			}
 		}

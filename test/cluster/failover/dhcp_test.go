@@ -14,6 +14,7 @@ import (
 	"fairlead.io/internal/lb"
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/netns"
+	"fairlead.io/test/kit/process"
 )
 
 // dhcpServer is one beside the cluster.
@@ -21,7 +22,7 @@ type dhcpServer struct {
 	t      *testing.T
 	leases string // file
 	cmd    *exec.Cmd
-	log    logBuffer
+	log    process.Log
 }
 
 func newDHCPServer(t *testing.T) *dhcpServer {
@@ -30,7 +31,7 @@ func newDHCPServer(t *testing.T) *dhcpServer {
 	t.Cleanup(func() {
 		d.stop()
 		if t.Failed() {
-			t.Logf("DHCP server:\n%s", d.log.from(0))
+			t.Logf("DHCP server:\n%s", d.log.String())
 		}
 	})
 	return d
@@ -132,7 +133,7 @@ func (d *dhcpServer) lines() (out [][]string) {
 // heard says how often the server has heard a message about an address since its
 // log was that long.
 func (d *dhcpServer) heard(message string, addr netip.Addr, since int) (times int) {
-	for line := range strings.Lines(d.log.from(since)) {
+	for line := range strings.Lines(d.log.From(since)) {
 		if strings.Contains(line, message+"(") && slices.Contains(strings.Fields(line), addr.String()) {
 			times++
 		}

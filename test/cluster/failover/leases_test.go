@@ -69,7 +69,7 @@ func TestLeases(t *testing.T) {
 	hosted(t, w.service, w.settled())
 
 	t.Run("renewed", func(t *testing.T) {
-		began := d.log.length()
+		began := d.log.Len()
 		messages := [2]string{"DHCPREQUEST", "DHCPDISCOVER"}
 		eventually(t, func() error {
 			if n := d.heard(messages[0], first[0], began); n < 2 {

@@ -247,7 +247,7 @@ func TestLeaseWishes(t *testing.T) {
 			return err
 		})
 		for _, f := range lb.Families {
-			if n := len(strings.Split(d.log.from(0), "DHCPRELEASE(eth0) "+[...]string{"10.77.", "00:04:"}[f])) - 1; n == 0 {
+			if n := len(strings.Split(d.log.String(), "DHCPRELEASE(eth0) "+[...]string{"10.77.", "00:04:"}[f])) - 1; n == 0 {
 				t.Errorf("no %s address was released", f)
 			}
 		}

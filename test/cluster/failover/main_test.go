@@ -26,6 +26,7 @@ import (
 	"fairlead.io/charts"
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/site"
+	"fairlead.io/test/kit/tree"
 )
 
 // cluster is up while the tests of this package run.
@@ -56,7 +57,7 @@ func run(ctx context.Context, m *testing.M) (code int) {
 	}
 	defer os.RemoveAll(scratch)
 	return site.Main(ctx, cluster, m.Run, func(ctx context.Context) (done func(), err error) {
-		if err := build(ctx); err != nil {
+		if fairlead, err = tree.Build(ctx, "fairlead", scratch); err != nil {
 			return nil, err
 		}
 		if err := prepare(ctx); err != nil {
@@ -64,16 +65,6 @@ func run(ctx context.Context, m *testing.M) (code int) {
 		}
 		return func() { endAll(); stopController() }, startController()
 	})
-}
-
-func build(ctx context.Context) error {
-	fairlead = filepath.Join(scratch, "fairlead")
-	build := exec.CommandContext(ctx, "go", "build", "-o", fairlead, "fairlead.io/cmd/fairlead")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build fairlead: %w\n%s", err, out)
-	}
-	return nil
 }
 
 // prepare makes clients, our kinds and a pool.

@@ -149,7 +149,7 @@ func TestMetalLB(t *testing.T) {
 	}
 	awaitL2Status(t, "web", owner)
 	awaitEvent(t, "web", "metallb-speaker", "nodeAssigned", fmt.Sprintf(`announcing from node %q with protocol "layer2"`, owner))
-	if line := `"event":"serviceAnnounced","ips":["10.77.0.230"],"protocol":"layer2"`; !strings.Contains(running[owner].log.from(0), line) {
+	if line := `"event":"serviceAnnounced","ips":["10.77.0.230"],"protocol":"layer2"`; !strings.Contains(running[owner].log.String(), line) {
 		t.Errorf("the agent of %s has not logged %s", owner, line)
 	}
 	for _, node := range nodes {
@@ -183,7 +183,7 @@ func TestMetalLB(t *testing.T) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the ConfigurationState of %s, which has left: %v", former, err)
 	}
-	if log := leaver.log.from(0); !strings.Contains(log, `"event":"serviceWithdrawn"`) {
+	if log := leaver.log.String(); !strings.Contains(log, `"event":"serviceWithdrawn"`) {
 		t.Errorf("the agent of %s has not logged that it withdraws:\n%s", former, log)
 	}
 	agentsRun(t, nodes...)

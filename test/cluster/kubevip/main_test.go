@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,10 +18,10 @@ import (
 
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/site"
+	"fairlead.io/test/kit/tree"
 )
 
 const (
-	root  = "../../.."
 	guide = "docs/guides/migrate-from-kube-vip.md"
 	// image is the one that the manifest and the chart name.
 	image = "fairlead/fairlead:0.1.0"
@@ -47,12 +46,11 @@ func prepare(ctx context.Context) (done func(), err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	binary, archive := filepath.Join(dir, "fairlead"), filepath.Join(dir, "fairlead.tar")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "fairlead.io/cmd/fairlead")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build fairlead: %w\n%s", err, out)
+	binary, err := tree.Build(ctx, "fairlead", dir)
+	if err != nil {
+		return nil, err
 	}
+	archive := filepath.Join(dir, "fairlead.tar")
 	if err := sandbox.FairleadImage(image, binary).WriteFile(archive); err != nil {
 		return nil, err
 	}
@@ -79,7 +77,7 @@ func shell(t *testing.T, line string) string {
 // others.
 func guided(t *testing.T, line string, replacements ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, guide))
+	text, err := os.ReadFile(tree.Path(guide))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/site"
+	"fairlead.io/test/kit/tree"
 )
 
 // left is a Service as kube-vip's cloud provider leaves it.
@@ -101,7 +102,7 @@ func createAside(t *testing.T, s *corev1.Service) {
 // nothing.
 func standIn(t *testing.T) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, "test/api/install/testdata/kube-vip-provider.yaml"))
+	raw, err := os.ReadFile(tree.Path("test/api/install/testdata/kube-vip-provider.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

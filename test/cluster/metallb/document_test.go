@@ -21,6 +21,7 @@ import (
 
 	metallbapi "fairlead.io/api/metallb"
 	"fairlead.io/test/kit/client"
+	"fairlead.io/test/kit/tree"
 )
 
 // floating is the address of the gateway; the nodes' LAN has it.
@@ -58,7 +59,7 @@ func TestFloatingAddressForGateway(t *testing.T) {
 func applyExample(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		parsed, err := template.ParseFiles(filepath.Join(root, "examples/cdev", path))
+		parsed, err := template.ParseFiles(tree.Path("examples/cdev", path))
 		if err != nil {
 			t.Fatal(err)
 		}

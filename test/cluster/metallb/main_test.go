@@ -23,10 +23,7 @@ import (
 	"fairlead.io/test/kit/site"
 )
 
-const (
-	root      = "../../.."
-	namespace = "metallb-system"
-)
+const namespace = "metallb-system"
 
 // cluster is up while the tests of this package run.
 var cluster = &sandbox.Cluster{Name: "fairlead-metallb"}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/tree"
 )
 
 // inCloud is a cluster whose nodes are servers of a simulated cloud.
@@ -77,7 +78,7 @@ func (c inCloud) serve(node, address string) {
 func TestClusterInACloud(t *testing.T) {
 	type object = map[string]any
 	var told bytes.Buffer
-	c := inCloud{&sandbox.Cluster{Name: "fairlead-lab-3", Nodes: 2, Cloud: sandbox.Cloudscale, Command: buildCommand(t), Progress: &told}, t}
+	c := inCloud{&sandbox.Cluster{Name: "fairlead-lab-3", Nodes: 2, Cloud: sandbox.Cloudscale, Command: tree.Binary(t, "sandbox"), Progress: &told}, t}
 	t.Cleanup(func() {
 		if err := c.Down(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/tree"
 )
 
 // traces lists everything on this machine that belongs to the cluster of a
@@ -105,23 +106,11 @@ func hostValues(t *testing.T) map[string]string {
 	return values
 }
 
-// buildCommand builds the sandbox command.
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "sandbox")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "fairlead.io/cmd/sandbox")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	return path
-}
-
 // A second cluster, with the same addresses as the first, is killed at
 // different moments of its start, started anew, and removed; nothing of it is
 // left, and the first does not notice.
 func TestSecondClusterComesAndGoes(t *testing.T) {
-	command := buildCommand(t)
+	command := tree.Binary(t, "sandbox")
 	before := hostValues(t)
 	second := &sandbox.Cluster{Name: "fairlead-lab-2", Nodes: 1, Command: command}
 	down := func() {
@@ -212,7 +201,7 @@ func killUp(t *testing.T, command, name string, moment func(context.Context) err
 // comes after the start of a cluster, in a mount namespace whose /run is new.
 func TestDownAfterOthersMadeNamespaces(t *testing.T) {
 	const name = "fairlead-lab-3"
-	sandbox := buildCommand(t) + " --name=" + name
+	sandbox := tree.Binary(t, "sandbox") + " --name=" + name
 	script := "set -ex; mount -t tmpfs tmpfs /run; " + sandbox + " up --bare --nodes=1; ip netns add other; " + sandbox + " down; ls /run/netns"
 	output, err := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", script).CombinedOutput()
 	if err != nil {

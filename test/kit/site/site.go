@@ -24,6 +24,7 @@ import (
 	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/tree"
 )
 
 // keep is the name of a variable: if it is set, the cluster stays, for who
@@ -146,11 +147,11 @@ func Await(ctx context.Context, atMost time.Duration, condition func() error) er
 }
 
 // Shell runs a line as a person at the keyboard would, with kubectl and helm of the
-// cluster, in the root of the tree, which is three directories up.
+// cluster, in the root of the tree.
 func Shell(ctx context.Context, c *sandbox.Cluster, line string) (string, error) {
 	const helm = `helm() { go tool -modfile=tools.mod helm "$@"; }; `
 	cmd := exec.CommandContext(ctx, "bash", "-ec", helm+line)
-	cmd.Dir = filepath.Join("..", "..", "..")
+	cmd.Dir = tree.Path()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "KUBECONFIG="+c.Kubeconfig(),
 		"PATH="+filepath.Join(c.StateDir, "bin")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
