@@ -242,7 +242,7 @@ func TestNewServices(t *testing.T) {
 			}
 			return each(w.Members(""), fmt.Sprintf(`"monitor_port":%d`, s.Spec.HealthCheckNodePort), fmt.Sprintf(`"protocol_port":%d`, s.Spec.Ports[0].NodePort))
 		}},
-		{fmt.Sprintf(`metadata: {name: b, annotations: {%svip-addresses: '[{"subnet":"%s","address":"10.1.0.99"}]'}}`, prefix, w.subnet) + "\nspec: {type: LoadBalancer, ports: [{port: 80}]}", publishes("10.1.0.99")},
+		{fmt.Sprintf(`metadata: {name: b, annotations: {%svip-addresses: '[{"subnet":"%s","address":"10.1.0.99"}]'}}`, prefix, w.Subnet) + "\nspec: {type: LoadBalancer, ports: [{port: 80}]}", publishes("10.1.0.99")},
 		{"metadata: {name: c}\nspec: {type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.0/24], ports: [{port: 80}]}", func(*corev1.Service) error {
 			return each(w.Listeners(), `"allowed_cidrs":["192.0.2.0/24"]`)
 		}},

@@ -7,13 +7,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,12 +19,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	backend "fairlead.io/internal/backend/cloudscale"
-	cloudclient "fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
+	"fairlead.io/test/kit/cloud"
 	"fairlead.io/test/kit/rig"
 )
 
@@ -38,52 +34,28 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	token  = "sandboxtokensandboxtokensandbox1"
+	token  = cloud.Token
 	prefix = "k8s.cloudscale.ch/loadbalancer-"
 )
 
 // world is a cloud with servers, which are the nodes of a cluster.
 type world struct {
-	*cloudscale.Simulator
+	*cloud.Cloud
 	t      *testing.T
 	kube   kubernetes.Interface
-	url    string
-	subnet string
 	binary string // the real one, if it is built
 }
 
 // newWorld has three nodes. Nothing takes time in its cloud unless options say so.
 func newWorld(t *testing.T, change ...func(*cloudscale.Options)) *world {
 	t.Helper()
-	w := newCloud(t, change...)
-	w.kube = theRig.Kube
+	w := &world{Cloud: cloud.New(t, change...), t: t, kube: theRig.Kube}
 	sweep(t)
 	t.Cleanup(func() { sweep(t) })
 	for i := range 3 {
 		w.addNode(fmt.Sprintf("node-%d", i+1))
 	}
 	return w
-}
-
-// newCloud is a world without a cluster.
-func newCloud(t *testing.T, change ...func(*cloudscale.Options)) *world {
-	t.Helper()
-	o := cloudscale.Options{Token: token, Creating: -1, Changing: -1}
-	for _, f := range change {
-		f(&o)
-	}
-	w := &world{Simulator: cloudscale.New(o), t: t}
-	t.Cleanup(w.Close)
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
-	w.url = server.URL
-	w.subnet = w.addSubnet("10.1.0.0/16")
-	return w
-}
-
-func (w *world) addSubnet(cidr string) string {
-	network := w.AddNetwork(cloudscale.Network{Name: "lan", Zone: "rma1"})
-	return w.AddSubnet(cloudscale.Subnet{Network: network.UUID, CIDR: netip.MustParsePrefix(cidr)}).UUID
 }
 
 // sweep removes what a test has left, also Services that wait for a controller.
@@ -111,18 +83,9 @@ func sweep(t *testing.T) {
 	}
 }
 
-// addNode makes a server, and the node that it is.
 func (w *world) addNode(name string, change ...func(*corev1.Node)) {
 	w.t.Helper()
-	number := name[strings.LastIndex(name, "-")+1:]
-	server := w.AddNode(name, "rma1", w.subnet, netip.MustParseAddr("10.1.0."+number))
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "cloudscale://" + server.UUID}}
-	for _, f := range change {
-		f(node)
-	}
-	if _, err := w.kube.CoreV1().Nodes().Create(w.t.Context(), node, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Cloud.AddNode(w.t, w.kube, name, change...)
 }
 
 func (w *world) patchNode(name, patch string) {
@@ -140,24 +103,8 @@ func (w *world) start(change ...func(*controller.Cloud)) (stop func()) {
 
 func (w *world) startAs(token string, change ...func(*controller.Cloud)) (stop func()) {
 	w.t.Helper()
-	secret, err := cloudclient.NewToken(token)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	transport := &http.Transport{}
-	w.t.Cleanup(transport.CloseIdleConnections)
-	c, err := cloudclient.New(cloudclient.Options{Token: secret, URL: w.url, HTTP: transport})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	servers := cloudclient.NewListing(func(ctx context.Context) ([]cloudclient.Server, error) { return c.Servers.List(ctx, nil) })
-	cloud := controller.Cloud{Backend: backend.New(backend.Options{Client: c, Servers: servers, Cluster: "test"}), Resync: time.Hour}
-	for _, f := range change {
-		f(&cloud)
-	}
-	return theRig.Start(w.t, func(o *controller.Options) {
+	return theRig.Start(w.t, w.Serve(w.t, token, change...), func(o *controller.Options) {
 		o.Config = &config.Configuration{Classes: []config.Class{{Backend: config.Cloudscale}, {Name: "cs", Backend: config.Cloudscale}}}
-		o.Cloud = &cloud
 	})
 }
 

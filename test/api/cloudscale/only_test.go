@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/cloud"
 	"fairlead.io/test/kit/process"
 	"fairlead.io/test/kit/tree"
 )
@@ -37,7 +38,7 @@ const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 // knows none of our kinds, as somebody who may do little: a node is initialised,
 // and a Service gets its load balancer, is changed, and goes.
 func TestNothingButACloud(t *testing.T) {
-	w := newCloud(t)
+	w := &world{Cloud: cloud.New(t), t: t}
 	api, err := sandbox.StartAPI(t.Context(), sandbox.Options{NoControllers: true})
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +129,6 @@ func launch(t *testing.T, w *world, kubeconfig string, args ...string) *process.
 		w.binary = tree.Binary(t, "fairlead")
 	}
 	cmd := exec.Command(w.binary, append([]string{"controller", "--kubeconfig", kubeconfig, "--cluster-name", "test"}, args...)...)
-	cmd.Env = []string{"CLOUDSCALE_ACCESS_TOKEN=" + token, "CLOUDSCALE_API_URL=" + w.url}
+	cmd.Env = []string{"CLOUDSCALE_ACCESS_TOKEN=" + token, "CLOUDSCALE_API_URL=" + w.URL}
 	return process.Start(t, cmd)
 }

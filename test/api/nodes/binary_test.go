@@ -20,13 +20,13 @@ import (
 // flags of its manifest, and its environment.
 func TestInThePlaceOfTheCloudControllerManager(t *testing.T) {
 	w := newWorld(t)
-	server := w.addServer("worker-1", "10.1.1.1")
+	server := w.AddServer("worker-1", "10.1.1.1")
 	register(t, "worker-1")
 	metrics := rig.FreeAddress(t)
 	cmd := exec.Command(tree.Binary(t, "fairlead"), "controller", "--kubeconfig", theRig.API.Kubeconfig, "--metrics-address", metrics,
 		"--allow-untagged-cloud", "--v=3", "--concurrent-service-syncs=2", "--cloud-provider=cloudscale", "--cloud-config=/etc/none",
 		"--cluster-name=prod", "--leader-elect=true", "--leader-elect-resource-namespace=kube-system", "--leader-elect-lease-duration=15s")
-	cmd.Env = []string{"CLOUDSCALE_ACCESS_TOKEN=" + token, "CLOUDSCALE_API_URL=" + w.url + "/", "CLOUDSCALE_API_TIMEOUT=5"}
+	cmd.Env = []string{"CLOUDSCALE_ACCESS_TOKEN=" + token, "CLOUDSCALE_API_URL=" + w.URL + "/", "CLOUDSCALE_API_TIMEOUT=5"}
 	log := process.Start(t, cmd).Log
 	initialized(t, "worker-1", server)
 

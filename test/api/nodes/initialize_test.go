@@ -56,11 +56,11 @@ func TestNewNodes(t *testing.T) {
 	servers := map[string]cloudscale.Server{}
 	for i := range 20 {
 		name := fmt.Sprintf("worker-%d", i)
-		servers[name] = w.addServer(name, fmt.Sprintf("10.1.1.%d", i+10))
+		servers[name] = w.AddServer(name, fmt.Sprintf("10.1.1.%d", i+10))
 		register(t, name)
 	}
-	w.addServer("twin", "10.1.2.1")
-	w.addServer("twin", "10.1.2.2")
+	w.AddServer("twin", "10.1.2.1")
+	w.AddServer("twin", "10.1.2.2")
 	register(t, "twin")
 	register(t, "nobody")
 	register(t, "elsewhere", func(n *corev1.Node) { n.Spec.ProviderID = "aws:///eu-central-2a/i-0abc" })
@@ -94,7 +94,7 @@ func TestOneList(t *testing.T) {
 	w := newWorld(t)
 	for i := range 30 {
 		name := fmt.Sprintf("worker-%d", i)
-		w.addServer(name, fmt.Sprintf("10.1.1.%d", i+10))
+		w.AddServer(name, fmt.Sprintf("10.1.1.%d", i+10))
 		register(t, name)
 	}
 	w.ResetLog()
@@ -119,7 +119,7 @@ func TestOneList(t *testing.T) {
 // The taint goes when everything that pods are scheduled by is there.
 func TestTaintGoesLast(t *testing.T) {
 	w := newWorld(t)
-	server := w.addServer("worker-1", "10.1.1.1")
+	server := w.AddServer("worker-1", "10.1.1.1")
 	node := register(t, "worker-1")
 	events, err := theRig.Client.Watch(t.Context(), &corev1.NodeList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: node.ResourceVersion}})
 	if err != nil {
@@ -147,7 +147,7 @@ func TestTaintGoesLast(t *testing.T) {
 // already, and is tainted by hand for a moment.
 func TestExistingCluster(t *testing.T) {
 	w := newWorld(t)
-	server := w.addServer("worker-1", "10.1.1.1")
+	server := w.AddServer("worker-1", "10.1.1.1")
 	register(t, "worker-1", func(n *corev1.Node) { n.Spec.Taints = nil })
 	report(t, "worker-1", corev1.ConditionTrue)
 	w.start(t)
@@ -177,11 +177,11 @@ func TestExistingCluster(t *testing.T) {
 // the list is.
 func TestNewServerOfNewNode(t *testing.T) {
 	w := newWorld(t)
-	first := w.addServer("worker-1", "10.1.1.1")
+	first := w.AddServer("worker-1", "10.1.1.1")
 	register(t, "worker-1")
 	w.start(t)
 	initialized(t, "worker-1", first)
-	second := w.addServer("worker-2", "10.1.1.2")
+	second := w.AddServer("worker-2", "10.1.1.2")
 	register(t, "worker-2")
 	began := time.Now()
 	initialized(t, "worker-2", second)
@@ -193,7 +193,7 @@ func TestNewServerOfNewNode(t *testing.T) {
 // While the cloud does not answer, a node waits; then it goes on by itself.
 func TestCloudIsAway(t *testing.T) {
 	w := newWorld(t)
-	server := w.addServer("worker-1", "10.1.1.1")
+	server := w.AddServer("worker-1", "10.1.1.1")
 	end := w.Fail(cloudscale.Fault{Status: 503, Times: -1})
 	register(t, "worker-1")
 	w.start(t)
@@ -212,7 +212,7 @@ func TestCloudIsAway(t *testing.T) {
 
 func TestNodeIPUnknownToTheCloud(t *testing.T) {
 	w := newWorld(t)
-	server := w.addServer("worker-1", "10.1.1.1")
+	server := w.AddServer("worker-1", "10.1.1.1")
 	public := server.Interfaces[0].Addresses
 	register(t, "worker-1", func(n *corev1.Node) {
 		n.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: "10.9.9.9"}

@@ -17,7 +17,7 @@ import (
 // atWork registers a node that was initialized long ago.
 func (w *world) atWork(t *testing.T, name, private string) cloudscale.Server {
 	t.Helper()
-	server := w.addServer(name, private)
+	server := w.AddServer(name, private)
 	register(t, name, func(n *corev1.Node) { n.Spec.Taints, n.Spec.ProviderID = nil, "cloudscale://"+server.UUID })
 	report(t, name, corev1.ConditionTrue)
 	return server
@@ -164,7 +164,7 @@ func TestNodesThatAreNotOurs(t *testing.T) {
 // A leader that ends leaves nothing behind.
 func TestEnd(t *testing.T) {
 	w := newWorld(t)
-	server := w.addServer("worker-1", "10.1.1.1")
+	server := w.AddServer("worker-1", "10.1.1.1")
 	before := goleak.IgnoreCurrent()
 	stop := w.start(t)
 	register(t, "worker-1")

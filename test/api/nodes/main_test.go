@@ -7,9 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -23,10 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
-	client "fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/nodes"
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
+	"fairlead.io/test/kit/cloud"
 	"fairlead.io/test/kit/rig"
 )
 
@@ -66,14 +63,10 @@ func asUser(t *testing.T) *rest.Config {
 	return c
 }
 
-const token = "sandboxtokensandboxtokensandbox1"
+const token = cloud.Token
 
 // world is a cloud with a private network and a cluster without nodes.
-type world struct {
-	*cloudscale.Simulator
-	url    string
-	subnet string
-}
+type world struct{ *cloud.Cloud }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -88,37 +81,17 @@ func newWorld(t *testing.T) *world {
 	}
 	clean()
 	t.Cleanup(clean)
-	w := &world{Simulator: cloudscale.New(cloudscale.Options{Token: token, Changing: -1})}
-	t.Cleanup(w.Close)
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
-	w.url = server.URL
-	network := w.AddNetwork(cloudscale.Network{Name: "lan", Zone: "rma1"})
-	w.subnet = w.AddSubnet(cloudscale.Subnet{Network: network.UUID, CIDR: netip.MustParsePrefix("10.1.0.0/16")}).UUID
-	return w
-}
-
-// addServer makes a server with a public interface and a private address.
-func (w *world) addServer(name string, private string) cloudscale.Server {
-	return w.AddNode(name, "rma1", w.subnet, netip.MustParseAddr(private))
+	return &world{cloud.New(t, func(o *cloudscale.Options) { o.Creating = 0 })}
 }
 
 // start runs the node controllers until the returned function is called or the
 // test ends.
 func (w *world) start(t *testing.T, change ...func(*nodes.Options)) (stop func()) {
 	t.Helper()
-	secret, err := client.NewToken(token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{}
-	c, err := client.New(client.Options{Token: secret, URL: w.url, HTTP: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, servers := w.Client(t, token)
 	o := nodes.Options{
 		REST: asUser(t), Cloud: "cloudscale", Log: slog.New(slog.DiscardHandler), MonitorPeriod: 100 * time.Millisecond,
-		Instances: nodes.NewCloudscale(c, client.NewListing(func(ctx context.Context) ([]client.Server, error) { return c.Servers.List(ctx, nil) })),
+		Instances: nodes.NewCloudscale(c, servers),
 	}
 	for _, f := range change {
 		f(&o)
@@ -131,7 +104,6 @@ func (w *world) start(t *testing.T, change ...func(*nodes.Options)) (stop func()
 		if err := <-ended; err != nil {
 			t.Errorf("node controllers: %v", err)
 		}
-		transport.CloseIdleConnections()
 	})
 	t.Cleanup(stop)
 	return stop

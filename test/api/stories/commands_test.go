@@ -23,6 +23,7 @@ import (
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/controller"
+	"fairlead.io/test/kit/cloud"
 	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/script"
 )
@@ -36,8 +37,9 @@ type story struct {
 	t    *testing.T
 	stop func()
 
-	metrics      string   // address
-	environment  []string // of controllers, unless the story says otherwise
+	cloud        *cloud.Cloud // of stories that have one
+	metrics      string       // address
+	environment  []string     // of controllers, unless the story says otherwise
 	writes       writes
 	kindsChanged bool // by the story
 }
@@ -120,9 +122,17 @@ func commands(kube string) map[string]script.Command {
 				}
 				ts.Check(s.start(args[1:]))
 			default:
-				ts.Fatalf("usage: controller start [--config FILE | --lb-class CLASS | --metallb-namespace NAME | VARIABLE=VALUE...] | controller stop")
+				ts.Fatalf("usage: controller start [FLAG...] [VARIABLE=VALUE...] | controller stop")
 			}
 		},
+		"cloud": func(ts *testscript.TestScript, _ bool, args []string) {
+			if s := of(ts); len(args) > 0 && args[0] == "has" {
+				rig.Eventually(s.t, strings.Join(args, " "), func() error { return s.cloudHas(args[1:]) })
+			} else {
+				ts.Check(s.cloudDo(args))
+			}
+		},
+		"reported": eventually("reported NAME CODE [REGEXP]", 2, (*story).reported),
 		"given":    eventually("given NAME ADDRESSES [INTERFACE]", 2, (*story).given),
 		"honoured": eventually("honoured NAME ADDRESSES", 2, (*story).honoured),
 		"refused":  eventually("refused NAME CODE [ADDRESSES]", 2, (*story).refused),
@@ -231,13 +241,18 @@ func (s *story) told(args []string) error {
 	if err != nil {
 		return err
 	}
-	re, err := regexp.Compile(strings.Join(args[2:], " "))
+	return oneLike(events, args[1], args[2:])
+}
+
+// oneLike looks for an event with a reason whose message is like the expression.
+func oneLike(events []corev1.Event, reason string, expression []string) error {
+	re, err := regexp.Compile(strings.Join(expression, " "))
 	if err != nil {
 		return err
 	}
 	var got []string
 	for _, e := range events {
-		if e.Reason == args[1] && re.MatchString(e.Message) {
+		if e.Reason == reason && re.MatchString(e.Message) {
 			return nil
 		}
 		got = append(got, e.Reason+": "+e.Message)

@@ -1,61 +1,91 @@
 package stories
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 )
 
 // start starts a controller with the arguments and the environment (VARIABLE=VALUE)
-// that args are; without any, with those that the story began with.
+// that args are; without any variable, in the environment that the story began with.
 func (s *story) start(args []string) error {
-	if len(args) == 0 {
-		args = s.environment
+	p, err := parseStart(args)
+	if err != nil {
+		return err
 	}
-	env, cfg, metallb := map[string]string{}, (*config.Configuration)(nil), ""
-	var err error
-	for len(args) > 0 {
-		name, value, isVariable := strings.Cut(args[0], "=")
-		switch {
-		case isVariable:
-			env[name] = value
-			args = args[1:]
-			continue
-		case len(args) < 2:
-			return fmt.Errorf("%s without a value", args[0])
-		case args[0] == "--config":
-			cfg, err = config.Load(args[1])
-		case args[0] == "--lb-class":
-			cfg = config.Default().OnlyClass(args[1])
-		case args[0] == "--metallb-namespace":
-			metallb = args[1]
-		default:
-			err = fmt.Errorf("%s is not known", args[0])
+	if len(p.env) == 0 {
+		for _, variable := range s.environment {
+			p.setenv(variable)
 		}
-		if err != nil {
-			return err
-		}
-		args = args[2:]
 	}
-	getenv := func(name string) string { return env[name] }
-	if cfg == nil {
-		if cfg, err = config.FromEnv(getenv); err != nil {
+	getenv := func(name string) string { return p.env[name] }
+	if p.config == nil {
+		if p.config, err = config.FromEnv(getenv); err != nil {
 			return err
 		}
 	}
-	s.stop = s.rig.Start(s.t, func(o *controller.Options) {
-		o.Config, o.KubeVIPMap = cfg, config.KubeVIPMapFrom(getenv)
+	options := []func(*controller.Options){func(o *controller.Options) {
+		o.Config, o.KubeVIPMap = p.config, config.KubeVIPMapFrom(getenv)
 		o.MetricsAddress = s.metrics
-		if metallb != "" {
-			o.MetalLBNamespace = metallb
-		}
+		o.MetalLBNamespace = cmp.Or(p.metallb, o.MetalLBNamespace)
 		o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { return s.writes.of(next) })
-	})
+	}}
+	if token := getenv(cloudToken); token != "" {
+		options = append(options, s.cloud.Serve(s.t, token, p.cloud...))
+	}
+	s.stop = s.rig.Start(s.t, options...)
 	return nil
+}
+
+// parsed are the arguments of a controller in a story.
+type parsed struct {
+	env     map[string]string
+	config  *config.Configuration // nil: by the environment
+	metallb string                // namespace
+	cloud   []func(*controller.Cloud)
+}
+
+func (p *parsed) setenv(variable string) {
+	name, value, _ := strings.Cut(variable, "=")
+	p.env[name] = value
+}
+
+func parseStart(args []string) (*parsed, error) {
+	p := &parsed{env: map[string]string{}}
+	flags := flag.NewFlagSet("controller start", flag.ContinueOnError)
+	flags.Func("config", "", func(path string) (err error) { p.config, err = config.Load(path); return err })
+	flags.Func("lb-class", "", func(class string) error { p.config = config.Default().OnlyClass(class); return nil })
+	flags.StringVar(&p.metallb, "metallb-namespace", "", "")
+	flags.BoolFunc("dry-run", "", func(string) error {
+		p.cloud = append(p.cloud, func(c *controller.Cloud) { c.DryRun = true })
+		return nil
+	})
+	flags.BoolFunc("remove-orphans", "", func(string) error {
+		p.cloud = append(p.cloud, func(c *controller.Cloud) { c.RemoveOrphans = true })
+		return nil
+	})
+	flags.Func("cloud-resync", "", func(text string) error {
+		every, err := time.ParseDuration(text)
+		p.cloud = append(p.cloud, func(c *controller.Cloud) { c.Resync = every })
+		return err
+	})
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	for _, variable := range flags.Args() {
+		if !strings.Contains(variable, "=") {
+			return nil, fmt.Errorf("%s is not known", variable)
+		}
+		p.setenv(variable)
+	}
+	return p, nil
 }
 
 // writes counts what controllers write to Services, by path.

@@ -3,6 +3,7 @@ package stories
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,8 @@ import (
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/sandbox/cloudscale"
+	"fairlead.io/test/kit/cloud"
 	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/script"
 )
@@ -31,6 +34,9 @@ func TestStories(t *testing.T) { tell(t, "testdata") }
 
 // TestKubeVIPStories has those in the place of kube-vip's cloud provider.
 func TestKubeVIPStories(t *testing.T) { tell(t, "testdata/kubevip", "KUBEVIP_NAMESPACE=kube-system") }
+
+// TestCloudscaleStories has those in a simulated cloudscale.ch.
+func TestCloudscaleStories(t *testing.T) { tell(t, "testdata/cloudscale", cloudToken+"="+cloud.Token) }
 
 // tell runs one story after the other: pools are for the whole cluster. Each
 // begins with a controller in the environment. After all of them no goroutine of a
@@ -61,6 +67,12 @@ func tell(t *testing.T, dir string, environment ...string) {
 			return err
 		}
 		s.kindsChanged = false
+		if slices.ContainsFunc(environment, func(v string) bool { return strings.HasPrefix(v, cloudToken) }) {
+			s.cloud = cloud.New(t, func(o *cloudscale.Options) { o.ReadOnlyToken = readOnlyToken })
+			if err := s.nodes(); err != nil {
+				return err
+			}
+		}
 		if err := s.start(nil); err != nil {
 			return err
 		}

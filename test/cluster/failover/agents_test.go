@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"fairlead.io/test/kit/process"
 )
@@ -153,8 +154,8 @@ func agentsRun(t *testing.T, on ...string) {
 	}
 }
 
-// endAll ends the agents that are left.
-func endAll() {
+// killAll ends the agents that are left as a crash does.
+func killAll() {
 	for _, p := range launched {
 		if p.alive() {
 			if p.pid > 0 { // else it was never found, and 0 is this process's own group
@@ -165,6 +166,25 @@ func endAll() {
 			<-p.ended
 		}
 	}
+}
+
+// endAll ends the agents that are left as kubelet does, so that they take with them
+// what they have on their nodes.
+func endAll(ctx context.Context) {
+	defer killAll()
+	for _, p := range launched {
+		if p.alive() && p.pid > 0 {
+			_ = syscall.Kill(p.pid, syscall.SIGTERM)
+		}
+	}
+	_ = await(ctx, 20*time.Second, func() error {
+		for _, p := range launched {
+			if p.alive() {
+				return errors.New("the agent on " + p.node + " does not end")
+			}
+		}
+		return nil
+	})
 }
 
 // showLogs shows what the agents have said during a test that fails.

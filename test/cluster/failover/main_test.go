@@ -24,13 +24,12 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
-	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/site"
 	"fairlead.io/test/kit/tree"
 )
 
 // cluster is up while the tests of this package run.
-var cluster = &sandbox.Cluster{Name: "failover"}
+var cluster = site.Shared
 
 var nodes = []string{"node1", "node2", "node3"}
 
@@ -63,7 +62,7 @@ func run(ctx context.Context, m *testing.M) (code int) {
 		if err := prepare(ctx); err != nil {
 			return nil, err
 		}
-		return func() { endAll(); stopController() }, startController()
+		return func() { endAll(ctx); stopController() }, startController()
 	})
 }
 

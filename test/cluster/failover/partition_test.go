@@ -82,7 +82,7 @@ func killAPIServer(t *testing.T) {
 		if err := startController(); err != nil {
 			t.Error(err)
 		}
-		endAll()
+		killAll()
 	})
 	if err := cluster.Kill(t.Context(), sandbox.ControlHost); err != nil {
 		t.Fatal(err)

@@ -17,27 +17,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/site"
 )
 
 const namespace = "fairlead-system"
 
+// cluster is up while the tests of this package run.
+var cluster = site.Shared
+
+var nodes = []string{"node1", "node2", "node3"}
+
+func TestMain(m *testing.M) {
+	os.Exit(site.Main(context.Background(), cluster, m.Run, func(context.Context) (done func(), err error) { return func() {}, nil }))
+}
+
 // What "make up" does: a cluster with Fairlead from its chart in real pods, and
 // an example that answers. Install itself waits until the address answers the
 // client host, which nothing but the announcement of a node leads there. Then
 // the release is uninstalled, and nothing of it is left on the nodes.
 func TestClusterWithFairlead(t *testing.T) {
-	cluster := &sandbox.Cluster{Name: fmt.Sprintf("install-%d", os.Getpid()), Nodes: 2, Progress: testLog{t}}
-	t.Cleanup(func() {
-		if err := cluster.Down(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := cluster.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	config, err := cluster.RESTConfig()
 	if err != nil {
 		t.Fatal(err)
@@ -58,8 +57,8 @@ func TestClusterWithFairlead(t *testing.T) {
 	}
 	everyNodeHasItsPods(t, c, kube)
 	address := announcedByOne(t, c)
-	for _, node := range []string{"node1", "node2"} {
-		if there := onNode(t, cluster, node, address); !slices.Contains(there, "the tables fairlead") {
+	for _, node := range nodes {
+		if there := onNode(t, node, address); !slices.Contains(there, "the tables fairlead") {
 			t.Errorf("%s has no tables of ours, only %v: the test looks for the wrong thing", node, there)
 		}
 	}
@@ -75,8 +74,8 @@ func TestClusterWithFairlead(t *testing.T) {
 		}
 		return err
 	})
-	for _, node := range []string{"node1", "node2"} {
-		if left := onNode(t, cluster, node, address); len(left) > 0 {
+	for _, node := range nodes {
+		if left := onNode(t, node, address); len(left) > 0 {
 			t.Errorf("after helm uninstall %s still has %v", node, left)
 		}
 	}
@@ -87,17 +86,17 @@ func TestClusterWithFairlead(t *testing.T) {
 	}
 }
 
-// everyNodeHasItsPods: one replica of the controller and one agent on each of
-// two nodes, none of which has ended or lacked a right.
+// everyNodeHasItsPods: two replicas of the controller on two nodes and an agent on
+// each of three, none of which has ended or lacked a right.
 func everyNodeHasItsPods(t *testing.T, c client.Client, kube kubernetes.Interface) {
 	t.Helper()
 	var pods corev1.PodList
 	if err := c.List(t.Context(), &pods, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
-	nodes := map[string]map[string]bool{"controller": {}, "speaker": {}}
+	on := map[string]map[string]bool{"controller": {}, "speaker": {}}
 	for _, p := range pods.Items {
-		nodes[p.Labels["app.kubernetes.io/component"]][p.Spec.NodeName] = true
+		on[p.Labels["app.kubernetes.io/component"]][p.Spec.NodeName] = true
 		if p.Status.ContainerStatuses[0].RestartCount > 0 {
 			t.Errorf("pod %s was restarted", p.Name)
 		}
@@ -106,8 +105,8 @@ func everyNodeHasItsPods(t *testing.T, c client.Client, kube kubernetes.Interfac
 			t.Errorf("the log of pod %s says that it may not do something (%v):\n%s", p.Name, err, log)
 		}
 	}
-	if len(pods.Items) != 4 || len(nodes["controller"]) != 2 || len(nodes["speaker"]) != 2 {
-		t.Errorf("want one controller and one agent on each of two nodes, got %d pods: %v", len(pods.Items), nodes)
+	if len(pods.Items) != 5 || len(on["controller"]) != 2 || len(on["speaker"]) != 3 {
+		t.Errorf("want a controller on each of two nodes and an agent on each of three, got %d pods: %v", len(pods.Items), on)
 	}
 }
 
@@ -121,7 +120,7 @@ func announcedByOne(t *testing.T, c client.Client) (address string) {
 	}
 	address = web.Status.LoadBalancer.Ingress[0].IP
 	var node string
-	eventually(t, "one agent says that it announces the address, and both are ready", func() error {
+	eventually(t, "one agent says that it announces the address, and all are ready", func() error {
 		var agents v1alpha1.AgentList
 		if err := c.List(t.Context(), &agents); err != nil {
 			return err
@@ -138,7 +137,7 @@ func announcedByOne(t *testing.T, c client.Client) (address string) {
 				}
 			}
 		}
-		if len(with) != 1 || ready != 2 {
+		if len(with) != 1 || ready != len(nodes) {
 			return fmt.Errorf("%d of %d are ready, %v announce it", ready, len(agents.Items), with)
 		}
 		node = with[0]
@@ -158,7 +157,7 @@ func announcedByOne(t *testing.T, c client.Client) (address string) {
 }
 
 // onNode lists what Fairlead has on a node.
-func onNode(t *testing.T, cluster *sandbox.Cluster, node, address string) []string {
+func onNode(t *testing.T, node, address string) []string {
 	t.Helper()
 	tables, err := cluster.Exec(t.Context(), node, "nft", "list", "tables")
 	if err != nil {
@@ -192,12 +191,4 @@ func everything(t *testing.T, c client.Client) []string {
 		t.Fatal(err)
 	}
 	return found
-}
-
-// testLog shows progress in the log of a test.
-type testLog struct{ t *testing.T }
-
-func (l testLog) Write(p []byte) (int, error) {
-	l.t.Logf("%s", p)
-	return len(p), nil
 }

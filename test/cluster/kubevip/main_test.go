@@ -28,7 +28,7 @@ const (
 )
 
 // cluster is up while the tests of this package run.
-var cluster = &sandbox.Cluster{Name: "fairlead-kubevip", Nodes: 2}
+var cluster = site.Shared
 
 var api kube.Client
 

@@ -119,7 +119,7 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 // clean: nothing of ours is on any node.
 func clean(t *testing.T) {
 	t.Helper()
-	for _, node := range []string{"node1", "node2"} {
+	for _, node := range []string{"node1", "node2", "node3"} {
 		out, err := cluster.Exec(t.Context(), node, "sh", "-c", "nft list tables; ip -o address")
 		if err != nil || strings.Contains(string(out), "fairlead") {
 			t.Errorf("%s is not clean: %v\n%s", node, err, out)

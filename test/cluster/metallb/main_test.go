@@ -19,14 +19,13 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/site"
 )
 
 const namespace = "metallb-system"
 
 // cluster is up while the tests of this package run.
-var cluster = &sandbox.Cluster{Name: "fairlead-metallb"}
+var cluster = site.Shared
 
 var nodes = []string{"node1", "node2", "node3"}
 

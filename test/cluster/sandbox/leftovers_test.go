@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/site"
 	"fairlead.io/test/kit/tree"
 )
 
@@ -185,7 +186,7 @@ func killUp(t *testing.T, command, name string, moment func(context.Context) err
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
-	err := await(t.Context(), time.Minute, moment)
+	err := site.Await(t.Context(), time.Minute, func() error { return moment(t.Context()) })
 	if killErr := syscall.Kill(-up.Process.Pid, syscall.SIGKILL); killErr != nil {
 		t.Errorf("it had ended before: %v", killErr)
 	}

@@ -4,6 +4,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,54 +28,113 @@ import (
 	"fairlead.io/test/kit/tree"
 )
 
-// keep is the name of a variable: if it is set, the cluster stays, for who
-// changes these tests and does not want to wait for it each time.
+// keep is the name of a variable. If it is set, [Shared] stays when a suite has ended,
+// for the next one; who sets it takes the cluster down in the end, as make does.
 const keep = "FAIRLEAD_KEEP_CLUSTER"
+
+// Shared is the cluster of all suites that leave a cluster as it was.
+var Shared = &sandbox.Cluster{Name: "fairlead-tests", StateDir: "/var/lib/fairlead-tests-sandbox"}
 
 // ServerPort is where the server beside the cluster listens.
 const ServerPort = 18080
 
-// Main runs tests while c is up, and returns their exit code. Other processes with
-// a cluster of this name wait. prepare is called when c is up; what it returns, when
-// the tests have ended.
+// Main runs the tests of a suite while c is up, and returns their exit code. Other
+// processes with a cluster of this name wait. prepare is called when c is up; what it
+// returns, when the tests have ended.
+//
+// Of a shared cluster, a suite gets one that is as it was in the beginning, or a new
+// one: after a suite that failed, was killed, or left something, the next one starts
+// with a new cluster.
 func Main(ctx context.Context, c *sandbox.Cluster, tests func() int, prepare func(context.Context) (done func(), err error)) (code int) {
-	fail := func(err error) int {
+	code, err := run(ctx, c, tests, prepare)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	var alone net.Listener
-	err := Await(ctx, 30*time.Minute, func() (err error) {
-		alone, err = net.Listen("unix", "@fairlead-tests-"+c.Name)
-		return err
-	})
+	return code
+}
+
+func run(ctx context.Context, c *sandbox.Cluster, tests func() int, prepare func(context.Context) (done func(), err error)) (code int, err error) {
+	unlock, err := alone(ctx, c)
 	if err != nil {
-		return fail(err)
+		return 1, err
 	}
-	defer alone.Close()
-	if os.Getenv(keep) == "" {
-		if err := c.Down(ctx); err != nil { // of tests that were killed
-			return fail(err)
+	defer unlock()
+	if c != Shared { // this suite has the machine for itself
+		if err := downShared(ctx); err != nil {
+			return 1, err
 		}
-		defer func() {
-			if err := c.Down(ctx); err != nil {
-				code = fail(err)
-			}
-		}()
+	}
+	stays := c == Shared && os.Getenv(keep) != ""
+	var before picture
+	known := false
+	if stays {
+		before, err = takeDown(c)
+		known = err == nil
+	}
+	if !known {
+		if err := c.Down(ctx); err != nil { // of tests that were killed
+			return 1, err
+		}
+	}
+	if !stays {
+		defer func() { err = errors.Join(err, c.Down(ctx)) }()
 	}
 	if err := c.Up(ctx); err != nil {
-		return fail(err)
+		return 1, err
 	}
+	if stays && !known {
+		api, err := Client(c)
+		if err != nil {
+			return 1, err
+		}
+		if before, err = look(ctx, c, api); err != nil {
+			return 1, err
+		}
+	}
+	if code, err = during(ctx, c, tests, prepare); err != nil || code != 0 || !stays {
+		return code, err
+	}
+	if err := restore(ctx, c, before); err != nil {
+		fmt.Fprintf(os.Stderr, "the cluster is not as it was, so the next suite gets a new one: %v\n", err)
+		return code, nil
+	}
+	return code, before.hang(c)
+}
+
+// during runs tests between prepare and what that returns.
+func during(ctx context.Context, c *sandbox.Cluster, tests func() int, prepare func(context.Context) (done func(), err error)) (code int, err error) {
 	hangUp, err := serve(c)
 	if err != nil {
-		return fail(err)
+		return 1, err
 	}
 	defer hangUp()
 	done, err := prepare(ctx)
 	if err != nil {
-		return fail(err)
+		return 1, err
 	}
 	defer done()
-	return tests()
+	return tests(), nil
+}
+
+// downShared takes down the shared cluster when nobody uses it.
+func downShared(ctx context.Context) error {
+	unlock, err := alone(ctx, Shared)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return Shared.Down(ctx)
+}
+
+// alone waits until no other process uses a cluster of this name.
+func alone(ctx context.Context, c *sandbox.Cluster) (unlock func(), err error) {
+	var l net.Listener
+	err = Await(ctx, 30*time.Minute, func() (err error) {
+		l, err = net.Listen("unix", "@fairlead-tests-"+c.Name)
+		return err
+	})
+	return func() { _ = l.Close() }, err
 }
 
 // serve runs the server beside the cluster, which Services lead to that are not

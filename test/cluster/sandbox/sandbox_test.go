@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/site"
 )
 
 // cluster is up while the tests of this package run, with the Deployment and
@@ -29,67 +30,14 @@ import (
 var cluster = &sandbox.Cluster{Name: "fairlead-lab"}
 
 func TestMain(m *testing.M) {
-	os.Exit(runTests(context.Background(), m))
-}
-
-func runTests(ctx context.Context, m *testing.M) (code int) {
-	fail := func(err error) int {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	// The names are the same for everybody who runs these tests.
-	unlock, err := alone(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	defer unlock()
-	if err := cluster.Down(ctx); err != nil { // of tests that were killed
-		return fail(err)
-	}
-	defer func() {
-		if err := cluster.Down(ctx); err != nil {
-			code = fail(err)
-		}
-	}()
-	if err := cluster.Up(ctx); err != nil {
-		return fail(err)
-	}
-	if err := deployWeb(ctx); err != nil {
-		return fail(err)
-	}
-	return m.Run()
-}
-
-// alone waits until no other process runs these tests.
-func alone(ctx context.Context) (unlock func(), err error) {
-	var l net.Listener
-	err = await(ctx, 30*time.Minute, func(context.Context) error {
-		l, err = net.Listen("unix", "@fairlead-lab-tests")
-		return err
-	})
-	return func() { l.Close() }, err
-}
-
-// await waits until the condition holds, and returns its last error otherwise.
-func await(ctx context.Context, atMost time.Duration, condition func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, atMost)
-	defer cancel()
-	for {
-		err := condition(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("after %v: %w", atMost, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	os.Exit(site.Main(context.Background(), cluster, m.Run, func(ctx context.Context) (done func(), err error) {
+		return func() {}, deployWeb(ctx)
+	}))
 }
 
 func eventually(t *testing.T, condition func(ctx context.Context) error) {
 	t.Helper()
-	if err := await(t.Context(), time.Minute, condition); err != nil {
+	if err := site.Await(t.Context(), time.Minute, func() error { return condition(t.Context()) }); err != nil {
 		t.Fatal(err)
 	}
 }
