@@ -122,7 +122,7 @@ func listen(t *testing.T, node string) {
 func TestThousandAddresses(t *testing.T) {
 	// The survivors have thousands of events to write; those of the next test would
 	// come behind them.
-	t.Cleanup(endAll)
+	t.Cleanup(killAll)
 	w := newWorld(t)
 	// The controller would take back what it has not given.
 	stopController()
