@@ -12,10 +12,8 @@ GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -shuffle=on -timeo
 # thousands of timers, Go 1.26's ends one run in eight with a segmentation
 # violation in runtime.(*timer).maybeRunChan.
 SIMULATED := ^TestSimulated
-# Tests on real nodes run one after the other: they are about who answers in time.
-ON_NODES := /test/(cloudlab|failover|install|kubevip|lab|metallb)$$
-
-.PHONY: help build kube image up down test bench check generate clean gcc
+FUZZTIME := 60s
+.PHONY: help build kube image up down test fuzz bench check generate clean gcc
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,10 +33,15 @@ up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale:
 down: build ## remove that cluster
 	bin/sandbox down
 
-test: kube gcc ## run all tests, on a real API server and on real nodes
-	$(GOTEST) -race -skip '$(SIMULATED)' $$(go list ./... | grep -v -E '$(ON_NODES)')
+test: check kube gcc ## run all checks and tests, on a real API server and on real nodes
+	$(GOTEST) -race -skip '$(SIMULATED)' $$(go list ./... | grep -v /test/cluster/)
 	$(GOTEST) -run '$(SIMULATED)' ./internal/member
-	$(GOTEST) -race -p 1 $$(go list ./... | grep -E '$(ON_NODES)')
+	$(GOTEST) -race -p 1 ./test/cluster/... # one after the other: they are about who answers in time
+
+fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
+	@grep -rnoE '^func Fuzz[[:alnum:]]+' --include='*_test.go' $(filter-out bin kube,$(patsubst %/,%,$(wildcard */))) | while IFS=: read -r file _ name; do \
+		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit 1; \
+	done
 
 bench: kube ## run the benchmarks
 	go run ./test/bench

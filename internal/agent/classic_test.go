@@ -15,7 +15,7 @@ import (
 
 	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/internal/config"
-	"fairlead.io/test/rig"
+	"fairlead.io/test/kit/rig"
 )
 
 // An agent that may not read objects of MetalLB's kinds waits, and ends all the

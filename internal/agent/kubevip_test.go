@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"fairlead.io/internal/config"
-	"fairlead.io/test/rig"
+	"fairlead.io/test/kit/rig"
 )
 
 // journal keeps what is logged, and what is asked of the API server about one thing.

@@ -21,7 +21,7 @@ import (
 	"fairlead.io/charts"
 	"fairlead.io/internal/config"
 	"fairlead.io/sandbox"
-	"fairlead.io/test/rig"
+	"fairlead.io/test/kit/rig"
 )
 
 // Against a real API server: what an agent writes for those who read MetalLB's

@@ -1,65 +1,42 @@
 package compat
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/lb"
+	"fairlead.io/test/kit/script"
 )
-
-var update = flag.Bool("update", false, "write what the files in testdata are translated to")
 
 var both = []lb.Dialect{lb.Native, lb.MetalLB}
 
 // TestServices reads testdata/*.txtar: Services, each followed by what it asks
-// for. With -update these are written anew.
+// for.
 func TestServices(t *testing.T) {
-	paths, _ := filepath.Glob("testdata/*.txtar")
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
+	script.Sections(t, func() script.Section {
+		var s *corev1.Service
+		return func(t *testing.T, name, text string) string {
+			switch name {
+			case "service":
+				s = parse(t, text)
+			case "asks":
+				return show(s, both)
+			case "asks, in a class of native pools":
+				return show(s, both[:1])
+			case "asks, in a class of MetalLB's pools":
+				return show(s, both[1:])
+			default:
+				t.Errorf("what is %q?", name)
 			}
-			var s *corev1.Service
-			for i := range archive.Files {
-				f := &archive.Files[i]
-				got := string(f.Data)
-				switch f.Name {
-				case "service":
-					s = parse(t, got)
-				case "asks":
-					got = show(s, both)
-				case "asks, in a class of native pools":
-					got = show(s, both[:1])
-				case "asks, in a class of MetalLB's pools":
-					got = show(s, both[1:])
-				default:
-					t.Errorf("what is %q?", f.Name)
-				}
-				if d := cmp.Diff(string(f.Data), got); d != "" && !*update {
-					t.Errorf("%s: %s (-want +got):\n%s", f.Name, s.Name, d)
-				}
-				f.Data = []byte(got)
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+			return text
+		}
+	})
 }
 
 // parse reads a Service. As the API server does, it fills in one IPv4 family.

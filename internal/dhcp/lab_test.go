@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"fairlead.io/internal/lb"
-	"fairlead.io/test/netns"
+	"fairlead.io/test/kit/netns"
 )
 
 // lan is a DHCP server, Debian's dnsmasq, and two nodes on one switch.

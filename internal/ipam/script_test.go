@@ -1,12 +1,9 @@
 package ipam
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,51 +17,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/test/kit/script"
 )
 
-var update = flag.Bool("update", false, "write what the scripts in testdata answer")
-
-// TestScripts runs testdata/*.txt: commands, each followed by what it answers
-// in lines that start with "=". The README there has the words. With -update
-// the answers are written anew.
+// TestScripts runs testdata/*.txt. The README there has the words.
 func TestScripts(t *testing.T) {
-	files, _ := filepath.Glob("testdata/*.txt")
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := newScript(t)
-			var got strings.Builder
-			for line := range strings.Lines(string(want)) {
-				switch {
-				case strings.HasPrefix(line, "="):
-					continue
-				case strings.TrimSpace(line) == "----":
-					s = newScript(t)
-				}
-				got.WriteString(line)
-				if f := strings.Fields(line); len(f) > 0 && !strings.HasPrefix(line, "#") && f[0] != "----" {
-					for _, answer := range s.run(f) {
-						got.WriteString("= " + answer + "\n")
-					}
-					checkInvariants(t, s.a)
-				}
-			}
-			if *update {
-				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if d := cmp.Diff(string(want), got.String()); d != "" {
-				t.Errorf("answers differ (-want +got):\n%s", d)
-			}
-		})
-	}
+	script.Commands(t, func(t *testing.T) func([]string) []string {
+		s := newSmallWorld(t)
+		return func(words []string) []string {
+			defer checkInvariants(t, s.a)
+			return s.run(words)
+		}
+	})
 }
 
-// script is a small world: a controller that publishes every verdict at once.
-type script struct {
+// smallWorld is a controller that publishes every verdict at once.
+type smallWorld struct {
 	t        *testing.T
 	a        *Allocator
 	pools    map[string]lb.Pool
@@ -74,8 +42,8 @@ type script struct {
 	ages     int
 }
 
-func newScript(t *testing.T) *script {
-	return &script{
+func newSmallWorld(t *testing.T) *smallWorld {
+	return &smallWorld{
 		t: t, a: New(),
 		pools:    map[string]lb.Pool{},
 		nodes:    map[netip.Addr]string{},
@@ -84,7 +52,7 @@ func newScript(t *testing.T) *script {
 	}
 }
 
-func (s *script) run(f []string) (answers []string) {
+func (s *smallWorld) run(f []string) (answers []string) {
 	name := ""
 	if len(f) > 1 {
 		name = f[1]
@@ -156,7 +124,7 @@ func (s *script) run(f []string) (answers []string) {
 
 // settle answers with the verdict about r's Service, then those of others that
 // changed; a second time nothing may change.
-func (s *script) settle(r lb.Request) []string {
+func (s *smallWorld) settle(r lb.Request) []string {
 	s.requests[r.Service] = r
 	v, changed := s.a.Settle(r, s.status[r.Service])
 	answers := append(s.answers([]types.NamespacedName{r.Service}), s.answers(changed)...)
@@ -167,7 +135,7 @@ func (s *script) settle(r lb.Request) []string {
 	return answers
 }
 
-func (s *script) answers(changed []types.NamespacedName) (out []string) {
+func (s *smallWorld) answers(changed []types.NamespacedName) (out []string) {
 	for _, n := range changed {
 		v, _ := s.a.Verdict(n)
 		s.status[n] = v.Addresses
@@ -192,7 +160,7 @@ func verdictString(v lb.Verdict) string {
 
 // restart imports everything into a new allocator, in every order of a few, and
 // answers with the verdicts that differ from those before.
-func (s *script) restart(poolsLast bool) []string {
+func (s *smallWorld) restart(poolsLast bool) []string {
 	before := map[types.NamespacedName]lb.Verdict{}
 	names := slices.SortedFunc(maps.Keys(s.requests), func(m, n types.NamespacedName) int {
 		return strings.Compare(m.String(), n.String())
@@ -221,7 +189,7 @@ func (s *script) restart(poolsLast bool) []string {
 	return s.answers(changed)
 }
 
-func (s *script) allPools() []lb.Pool {
+func (s *smallWorld) allPools() []lb.Pool {
 	var all []lb.Pool
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		all = append(all, s.pools[name])
@@ -230,7 +198,7 @@ func (s *script) allPools() []lb.Pool {
 }
 
 // pool reads the words of a pool.
-func (s *script) pool(name string, words []string) lb.Pool {
+func (s *smallWorld) pool(name string, words []string) lb.Pool {
 	p := lb.Pool{Key: poolKey(name), Created: s.age(s.pools[name].Created)}
 	var in, out netipx.IPSetBuilder
 	for _, w := range words {
@@ -302,7 +270,7 @@ func (s *script) pool(name string, words []string) lb.Pool {
 }
 
 // request reads the words of a Service. One that is there keeps its age.
-func (s *script) request(name string, words []string) lb.Request {
+func (s *smallWorld) request(name string, words []string) lb.Request {
 	n := serviceName(name)
 	for _, w := range words {
 		if uid, ok := strings.CutPrefix(w, "uid="); ok && string(s.requests[n].UID) != uid {
@@ -383,7 +351,7 @@ func (s *script) request(name string, words []string) lb.Request {
 
 var families = map[string]lb.Family{"4": lb.IPv4, "6": lb.IPv6}
 
-func (s *script) age(known time.Time) time.Time {
+func (s *smallWorld) age(known time.Time) time.Time {
 	if !known.IsZero() {
 		return known
 	}

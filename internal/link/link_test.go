@@ -12,7 +12,7 @@ import (
 
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
-	"fairlead.io/test/netns"
+	"fairlead.io/test/kit/netns"
 	vnetns "github.com/vishvananda/netns"
 	"go.uber.org/goleak"
 )

@@ -11,7 +11,7 @@ import (
 
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nft"
-	"fairlead.io/test/netns"
+	"fairlead.io/test/kit/netns"
 )
 
 // services is a state with n Services, dual-stack with two ports each, of which

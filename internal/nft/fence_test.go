@@ -9,7 +9,7 @@ import (
 
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nft"
-	"fairlead.io/test/netns"
+	"fairlead.io/test/kit/netns"
 )
 
 func TestKernelAnswersForOwnedAddressesWhileTheLeaseLives(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nft"
-	"fairlead.io/test/netns"
+	"fairlead.io/test/kit/netns"
 	"go.uber.org/goleak"
 )
 

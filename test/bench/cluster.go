@@ -20,7 +20,7 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/config"
 	"fairlead.io/sandbox"
-	"fairlead.io/test/rig"
+	"fairlead.io/test/kit/rig"
 )
 
 const (

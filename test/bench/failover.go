@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fairlead.io/test/client"
+	"fairlead.io/test/kit/client"
 )
 
 // calm is how long nothing happens before a node dies. A member that was thought

@@ -21,7 +21,7 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
 	"fairlead.io/sandbox"
-	"fairlead.io/test/client"
+	"fairlead.io/test/kit/client"
 )
 
 // serverPort is where the server that Services lead to listens.

@@ -15,7 +15,7 @@ import (
 	"fairlead.io/charts"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/sandbox"
-	"fairlead.io/test/rig"
+	"fairlead.io/test/kit/rig"
 )
 
 // kind is how the Services of one measurement differ from plain ones.

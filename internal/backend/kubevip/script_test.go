@@ -2,89 +2,65 @@ package kubevip
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/lb"
+	"fairlead.io/test/kit/script"
 )
-
-var update = flag.Bool("update", false, "write the patches in testdata")
 
 // TestScripts reads testdata/*.txtar, each of which is the story of one Service
 // after the other: "service" is how it is created, "edit" what somebody patches in
 // it. "served ADDRESSES from POOLS on INTERFACE" has the patch that makes it say
 // so, "waits SENTENCE" that which says why it has nothing, "released" that which
 // takes everything off ("released without spec" all that can be), "deleted" that
-// which lets it go.
-// Each patch is applied before the next, and then nothing is left to do. With
-// -update the patches are written anew.
+// which lets it go. Each patch is applied before the next, and then nothing is left
+// to do.
 func TestScripts(t *testing.T) {
-	paths, _ := filepath.Glob("testdata/*.txtar")
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
+	script.Sections(t, func() script.Section {
+		var s *corev1.Service
+		return func(t *testing.T, name, text string) string {
+			command, rest, _ := strings.Cut(name, " ")
+			var make func() []byte
+			switch command {
+			case "service":
+				s = decode(t, []byte(text))
+				return text
+			case "edit":
+				s = apply(t, s, must(yaml.YAMLToJSON([]byte(text))))
+				return text
+			case "served":
+				families, v, iface := verdict(t, rest)
+				make = func() []byte { return Patch(s, families, v, iface) }
+			case "released":
+				make = func() []byte { return Release(s, "eth0", rest == "") }
+			case "waits":
+				make = func() []byte {
+					return Wait(s, lb.Verdict{Addresses: kubevip.Held(s), Reason: lb.InvalidRequest.With(rest)})
+				}
+			case "deleted":
+				make = func() []byte { return LetGo(s) }
+			default:
+				t.Fatalf("what is %q?", name)
 			}
-			var s *corev1.Service
-			for i := range archive.Files {
-				f := &archive.Files[i]
-				command, rest, _ := strings.Cut(f.Name, " ")
-				var make func() []byte
-				switch command {
-				case "service":
-					s = decode(t, f.Data)
-					continue
-				case "edit":
-					s = apply(t, s, must(yaml.YAMLToJSON(f.Data)))
-					continue
-				case "served":
-					families, v, iface := verdict(t, rest)
-					make = func() []byte { return Patch(s, families, v, iface) }
-				case "released":
-					make = func() []byte { return Release(s, "eth0", rest == "") }
-				case "waits":
-					make = func() []byte {
-						return Wait(s, lb.Verdict{Addresses: kubevip.Held(s), Reason: lb.InvalidRequest.With(rest)})
-					}
-				case "deleted":
-					make = func() []byte { return LetGo(s) }
-				default:
-					t.Fatalf("what is %q?", f.Name)
-				}
-				patch := make()
-				got := show(patch)
-				if d := cmp.Diff(string(f.Data), got); d != "" && !*update {
-					t.Errorf("%s: %s (-want +got):\n%s", s.Name, f.Name, d)
-				}
-				f.Data = []byte(got)
-				if patch != nil {
-					s = apply(t, s, patch)
-				}
-				if again := make(); again != nil {
-					t.Errorf("%s: %s: after its patch there is another: %s", s.Name, f.Name, again)
-				}
-				if f.Name == "released" && Marked(s) {
-					t.Errorf("%s: still marked", s.Name)
-				}
+			patch := make()
+			if patch != nil {
+				s = apply(t, s, patch)
 			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+			if again := make(); again != nil {
+				t.Errorf("%s: %s: after its patch there is another: %s", s.Name, name, again)
 			}
-		})
-	}
+			if name == "released" && Marked(s) {
+				t.Errorf("%s: still marked", s.Name)
+			}
+			return show(patch)
+		}
+	})
 }
 
 // verdict reads "10.0.0.5,fd00::5 from kube-vip/cidr-global on eth0"; 0.0.0.0 and

@@ -1,69 +1,46 @@
 package kubevip
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/test/kit/script"
 )
-
-var update = flag.Bool("update", false, "write what the files in testdata are translated to")
 
 // TestScripts reads testdata/*.txtar: the data of the ConfigMap in "data", and what
 // it is translated to below: "pools", "problems" and, for the namespaces that are
 // named there, "namespaces". Then Services, each in "service", followed by what it
-// asks for and has in "asks". With -update these are written anew.
+// asks for and has in "asks".
 func TestScripts(t *testing.T) {
-	paths, _ := filepath.Glob("testdata/*.txtar")
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
+	script.Sections(t, func() script.Section {
+		config := Parse(nil)
+		var s *corev1.Service
+		return func(t *testing.T, name, text string) string {
+			switch name {
+			case "data":
+				config = Parse(&corev1.ConfigMap{Data: decode[map[string]string](t, text)})
+			case "pools":
+				return showPools(config.Pools)
+			case "problems":
+				return showProblems(config.Problems)
+			case "namespaces":
+				return showNamespaces(config, text)
+			case "service":
+				s = new(decode[corev1.Service](t, text))
+			case "asks":
+				return showService(config, s)
+			default:
+				t.Errorf("what is %q?", name)
 			}
-			config := Parse(nil)
-			var s *corev1.Service
-			for i := range archive.Files {
-				f := &archive.Files[i]
-				got := string(f.Data)
-				switch f.Name {
-				case "data":
-					config = Parse(&corev1.ConfigMap{Data: decode[map[string]string](t, got)})
-				case "pools":
-					got = showPools(config.Pools)
-				case "problems":
-					got = showProblems(config.Problems)
-				case "namespaces":
-					got = showNamespaces(config, got)
-				case "service":
-					s = new(decode[corev1.Service](t, got))
-				case "asks":
-					got = showService(config, s)
-				default:
-					t.Errorf("what is %q?", f.Name)
-				}
-				if d := cmp.Diff(string(f.Data), got); d != "" && !*update {
-					t.Errorf("%s differ (-want +got):\n%s", f.Name, d)
-				}
-				f.Data = []byte(got)
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+			return text
+		}
+	})
 }
 
 func decode[T any](t testing.TB, text string) (out T) {

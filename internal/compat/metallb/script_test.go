@@ -1,17 +1,13 @@
 package metallb
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,48 +16,34 @@ import (
 
 	"fairlead.io/api/metallb"
 	"fairlead.io/internal/lb"
+	"fairlead.io/test/kit/script"
 )
-
-var update = flag.Bool("update", false, "write what the files in testdata are translated to")
 
 // TestObjects reads testdata/*.txtar: objects of MetalLB's kinds in "objects", and
 // below what they are translated to: "pools" and "problems". Where there is a file
 // "orphans", it has the name of a pool that is gone in its first line and then the
-// advertisements of its addresses. With -update these are written anew.
+// advertisements of its addresses.
 func TestObjects(t *testing.T) {
-	paths, _ := filepath.Glob("testdata/*.txtar")
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
+	script.Sections(t, func() script.Section {
+		objects := &Objects{}
+		return func(t *testing.T, name, text string) string {
+			switch pools, problems := objects.Translate(); name {
+			case "objects":
+				objects = read(t, []byte(text))
+				inAnyOrder(t, objects)
+			case "pools":
+				return showPools(pools)
+			case "problems":
+				return showProblems(problems)
+			case "orphans":
+				pool, _, _ := strings.Cut(text, "\n")
+				return pool + "\n" + showAdvertisements(objects.Orphans(pool))
+			default:
+				t.Errorf("what is %q?", name)
 			}
-			objects := read(t, archive.Files[0].Data)
-			for i := range archive.Files[1:] {
-				f := &archive.Files[i+1]
-				got := f.Name + "?"
-				switch pools, problems := objects.Translate(); f.Name {
-				case "pools":
-					got = showPools(pools)
-				case "problems":
-					got = showProblems(problems)
-				case "orphans":
-					name, _, _ := strings.Cut(string(f.Data), "\n")
-					got = name + "\n" + showAdvertisements(objects.Orphans(name))
-				}
-				if d := cmp.Diff(string(f.Data), got); d != "" && !*update {
-					t.Errorf("%s differ (-want +got):\n%s", f.Name, d)
-				}
-				f.Data = []byte(got)
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			inAnyOrder(t, objects)
-		})
-	}
+			return text
+		}
+	})
 }
 
 // inAnyOrder checks that the order in which the objects are listed changes

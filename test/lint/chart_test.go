@@ -1,0 +1,200 @@
+package lint
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const chart = "charts/fairlead"
+
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as make builds it
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestChartLints(t *testing.T) {
+	if out, err := helm(t, "lint", "--strict", chart); err != nil {
+		t.Errorf("helm lint: %v\n%s", err, out)
+	}
+}
+
+func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, value := range []string{
+		"contoller.replicas=3", // a slip of the pen
+		"controller.kind=StatefulSet",
+		"controller.logLevel=loud",
+		"controller.healthPort=70000",
+		"controller.extraArgs={workers=2}",
+		"agent.gossipPort=79470",
+		"agent.enabled=sometimes",
+		"image.repository=",
+		"classes[0].backend=announce",
+		"metrics.serviceMonitor.interval=often",
+		"metallb.namespace=Metal",
+		"metallb.crds=maybe",
+		"loadBalancerClass[0]=metallb",
+		"cloudscale.enabled=perhaps",
+		"cloudscale.token=secret", // it belongs into a Secret
+		"cloudscale.apiURL=api.cloudscale.ch",
+		"cloudscale.accessTokenSecret.name=",
+		"kubeVip.provider=sometimes",
+		"kubeVip.namespace=Kube",
+		"kubeVip.env[0].value=eth0",
+		"classes[0].name=,classes[0].backend=kubevip",
+	} {
+		if out, err := helm(t, "template", chart, "--set", value); err == nil || !strings.Contains(out, "schema") {
+			t.Errorf("--set %s: want an error of the schema, got %v\n%.300s", value, err, out)
+		}
+	}
+}
+
+// What does not go together is refused, with a sentence that says why.
+func TestChartRefusesContradictions(t *testing.T) {
+	for values, want := range map[string]string{
+		"loadBalancerClass=metallb,classes[0].name=edge":                          "loadBalancerClass and classes are both set",
+		"loadBalancerClass=metallb,cloudscale.enabled=true":                       "loadBalancerClass and cloudscale.enabled are both set",
+		"classes[0].name=cloud,classes[0].backend=cloudscale":                     "cloudscale.enabled is not set",
+		"cloudscale.enabled=true,cloudscale.names=true":                           "cloudscale.names is set",
+		"cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet": "in the namespace kube-system",
+		"kubeVip.provider=true,classes[0].name=edge":                              "kubeVip.provider is set, and so is classes",
+		"kubeVip.provider=true,cloudscale.enabled=true":                           "kubeVip.provider is set, and so is classes or cloudscale.enabled",
+		"kubeVip.provider=true,kubeVip.names=true":                                "in the namespace kube-system, with kubeVip.provider",
+		"kubeVip.names=true":                                                      "with kubeVip.provider",
+		"kubeVip.provider=true,kubeVip.env[0].name=vip_interface":                 "nothing is announced here",
+		"loadBalancerClass=x,kubeVip.env[0].name=lb_class_only":                   "kubeVip.env has lb_class_only",
+	} {
+		out, err := helm(t, "template", chart, "--set", values)
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("--set %s: want an error that says %q, got %v\n%.300s", values, want, err, out)
+		}
+	}
+}
+
+// kubectl apply replaces another's manifest by ours only if these are the same: the
+// selector of a DaemonSet or Deployment and the role of a binding cannot be changed.
+// A container of another name would be a second one, and a command that is not
+// said here would stay, where the other was not installed by kubectl apply.
+func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
+	for path, test := range map[string]struct{ has, lacks []string }{
+		"deploy/cloudscale.yaml": {
+			has: []string{
+				"kind: DaemonSet\nmetadata:\n  name: cloudscale-cloud-controller-manager\n  namespace: kube-system\n",
+				"    matchLabels:\n      k8s-app: cloudscale-cloud-controller-manager\n  template:",
+				"      serviceAccountName: cloud-controller-manager\n",
+				"  kind: ClusterRole\n  name: system:cloud-controller-manager\nsubjects:\n- kind: ServiceAccount\n  name: cloud-controller-manager\n",
+				"resourceNames: [cloud-controller-manager]", "secretName: cloudscale", "key: access-token", "hostNetwork: true", "key: node.kubernetes.io/not-ready",
+			},
+			lacks: []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]", "configmaps]"},
+		},
+		"deploy/kube-vip.yaml": {
+			has: []string{
+				"kind: Deployment\nmetadata:\n  name: kube-vip-cloud-provider\n  namespace: kube-system\n",
+				"  replicas: 1\n  selector:\n    matchLabels:\n      app: kube-vip\n      component: kube-vip-cloud-provider\n  template:",
+				"      serviceAccountName: kube-vip-cloud-controller\n",
+				"kind: ClusterRoleBinding\nmetadata:\n  name: system:kube-vip-cloud-controller-binding\n",
+				"  kind: ClusterRole\n  name: system:kube-vip-cloud-controller-role\nsubjects:\n- kind: ServiceAccount\n  name: kube-vip-cloud-controller\n",
+				"      - name: kube-vip-cloud-provider\n        image: fairlead/fairlead:", "        command: [/fairlead]\n        args:\n        - controller\n",
+				"--leader-elect-resource-name=kube-vip-cloud-controller\n", "--leader-elect-resource-namespace=kube-system\n", "resourceNames: [kube-vip-cloud-controller]",
+				"KUBEVIP_NAMESPACE\n          value: kube-system\n", "KUBEVIP_CONFIG_MAP\n          value: kubevip\n", "resources: [configmaps]\n  resourceNames: [kubevip]\n",
+				"key: node-role.kubernetes.io/control-plane\n",
+			},
+			lacks: []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]", "agents]", "--config", "kind: ConfigMap\n", "hostNetwork"},
+		},
+	} {
+		raw, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range test.has {
+			if !strings.Contains(string(raw), want) {
+				t.Errorf("%s does not contain\n%s", path, want)
+			}
+		}
+		for _, what := range test.lacks {
+			if strings.Contains(string(raw), what) {
+				t.Errorf("%s has %s, which nobody needs there", path, what)
+			}
+		}
+	}
+}
+
+// A value that no template reads does nothing, and a value that changes nothing
+// in the snapshot with every value set is not tested.
+func TestEveryValueIsUsed(t *testing.T) {
+	var values, everything map[string]any
+	var templates strings.Builder
+	for _, f := range tree(t) {
+		switch {
+		case f.path == chart+"/values.yaml":
+			parse(t, f, &values)
+		case f.path == chart+"/testdata/everything.values.yaml":
+			parse(t, f, &everything)
+		case strings.HasPrefix(f.path, chart+"/templates/"):
+			templates.WriteString(f.text)
+		}
+	}
+	set := map[string]bool{}
+	for _, path := range leaves("", everything) {
+		set[path] = true
+	}
+	for _, path := range leaves("", values) {
+		if !strings.Contains(templates.String(), ".Values."+path) {
+			t.Errorf("no template reads the value %s", path)
+		}
+		if !covered(path, set) {
+			t.Errorf("testdata/everything.values.yaml does not set %s", path)
+		}
+	}
+}
+
+// notTogether are values that everything.values.yaml cannot set, and why.
+var notTogether = map[string]string{
+	"agent.enabled":     "single.values.yaml",
+	"cloudscale.names":  "deploy/cloudscale.yaml",
+	"controller.kind":   "daemonset.values.yaml",
+	"crds.enabled":      "daemonset.values.yaml",
+	"kubeVip.names":     "deploy/kube-vip.yaml",
+	"kubeVip.provider":  "kubevip.values.yaml",
+	"loadBalancerClass": "metallb.values.yaml",
+}
+
+func covered(path string, set map[string]bool) bool {
+	if notTogether[path] != "" {
+		return true
+	}
+	for p := range set {
+		if p == path || strings.HasPrefix(p, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+func parse(t *testing.T, f file, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(f.text), into); err != nil {
+		t.Fatalf("%s: %v", f.path, err)
+	}
+}
+
+// leaves returns the paths of all values that are no maps with entries. What
+// is below "resources" is Kubernetes' own.
+func leaves(prefix string, values map[string]any) []string {
+	var paths []string
+	for key, v := range values {
+		if m, is := v.(map[string]any); is && len(m) > 0 && key != "resources" {
+			paths = append(paths, leaves(prefix+key+".", m)...)
+			continue
+		}
+		paths = append(paths, prefix+key)
+	}
+	return paths
+}

@@ -1,0 +1,84 @@
+package lint
+
+import (
+	"strings"
+	"testing"
+)
+
+// layers from the ground up. A package may import packages of lower layers
+// only: not of higher ones, and not of its own. "x/..." is x and all below.
+var layers = [][]string{
+	{"api/..."},
+	{"internal/cloudscale", "internal/lb"},
+	{
+		"internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/ipam", "internal/kinds", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
+	},
+	{
+		"internal/backend/...", "internal/compat",
+		"internal/member/membersim", // for tests and benchmarks
+	},
+	{"internal/agent", "internal/controller", "internal/nodes"},
+	{"cmd/fairlead"},
+}
+
+// forbidden packages must not be in the product, however they come in.
+var forbidden = map[string]string{
+	"k8s.io/kubernetes":               "only the module kube/ builds Kubernetes",
+	module + "/charts":                "the product does not install itself",
+	module + "/cmd/sandbox":           "the sandbox is not part of the product",
+	module + "/sandbox":               "the sandbox is not part of the product",
+	module + "/test":                  "tests are not part of the product",
+	"github.com/stretchr/testify":     "a test library",
+	"github.com/google/go-cmp":        "a test library",
+	"k8s.io/cloud-provider/app":       "it brings in the whole API server",
+	"github.com/sirupsen/logrus":      "there is one way to log: log/slog",
+	"sigs.k8s.io/controller-tools":    "a build tool",
+	"github.com/rogpeppe/go-internal": "a test library",
+}
+
+func TestImportsGoDownward(t *testing.T) {
+	for _, p := range packages(t, "./...") {
+		from, ours := layerOf(p.ImportPath)
+		if !ours {
+			continue
+		}
+		if from < 0 {
+			t.Errorf("%s has no layer; give it one in test/lint", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if to, ours := layerOf(imported); ours && to >= from {
+				t.Errorf("%s imports %s: imports go downward only", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+func TestProductIsOnlyTheProduct(t *testing.T) {
+	for _, p := range packages(t, "-deps", "./cmd/fairlead") {
+		for bad, why := range forbidden {
+			if p.ImportPath == bad || strings.HasPrefix(p.ImportPath, bad+"/") {
+				t.Errorf("cmd/fairlead depends on %s: %s", p.ImportPath, why)
+			}
+		}
+	}
+}
+
+// layerOf returns the layer of a package, or -1 if it has none, and whether it
+// is a package that needs one.
+func layerOf(importPath string) (layer int, ours bool) {
+	path, ours := strings.CutPrefix(importPath, module+"/")
+	if !ours {
+		return 0, false
+	}
+	for i, patterns := range layers {
+		for _, pattern := range patterns {
+			below, all := strings.CutSuffix(pattern, "/...")
+			if path == below || all && strings.HasPrefix(path, below+"/") {
+				return i, true
+			}
+		}
+	}
+	return -1, strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "api/")
+}
