@@ -67,7 +67,7 @@ func (a *agent) updateTable() {
 		return
 	}
 	switch err := a.table.Update(a.tableChanges); {
-	case errors.Is(err, nft.ErrForeign):
+	case errors.Is(err, nft.ErrTampered):
 		a.rebuild("somebody else changed our nftables tables; writing them anew")
 	case err != nil:
 		a.log.Error("nftables not changed", "error", err)

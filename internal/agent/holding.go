@@ -48,7 +48,7 @@ const rivalRetry = 15 * time.Second
 // estrangement is for how long after it took an address a node does not yield to
 // another one that is no member: two leases, within which one whose agent has
 // died falls silent.
-const estrangement = 2 * nft.Lease
+const estrangement = 2 * nft.FenceTime
 
 // claimsOf returns what is claimed of addr: by the others as they say, by this
 // node as it is; and which node had it last, "" if none is known or the last

@@ -59,7 +59,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.linksDirty = true
 		case <-a.poke:
 			a.membersDirty = true
-		case <-a.table.Foreign():
+		case <-a.table.Tampered():
 			a.rebuild("somebody else changed our nftables tables; writing them anew")
 		case <-a.kernel.Done():
 			a.failure = a.kernel.Err()
@@ -423,7 +423,7 @@ func (a *agent) look(now time.Time) {
 		v.Excluded = v.Excluded && !a.ignoreExcludeLabel
 		if m, ok := members[n.Name]; ok {
 			fill(&v, m)
-		} else if byConditions && ready(n) {
+		} else if byConditions && lb.NodeReady(n) {
 			fill(&v, meta) // nothing is known of its interfaces: as here
 			v.Leaving, v.ProxyHealthy = false, true
 		}

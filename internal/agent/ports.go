@@ -146,7 +146,7 @@ func (a *agent) watchAll() {
 // extend says that an interface's lease was renewed at that time.
 func (a *agent) extend(place string, at time.Time) {
 	if o := a.outlets[place]; o != nil {
-		until := at.Add(nft.Lease)
+		until := at.Add(nft.FenceTime)
 		o.leased.Store(&until)
 	}
 }

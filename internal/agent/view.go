@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -120,32 +118,13 @@ func offSubnet(a netip.Addr, links []link.Link) bool {
 // voter returns what the election must know of a node, as far as its Node object
 // says it.
 func voter(n *corev1.Node) elect.Node {
-	out := elect.Node{Name: n.Name, Labels: n.Labels, Cordoned: n.Spec.Unschedulable || n.DeletionTimestamp != nil}
-	if v, ok := n.Labels[corev1.LabelNodeExcludeBalancers]; ok {
-		excluded, err := strconv.ParseBool(v)
-		out.Excluded = err != nil || excluded
-	}
-	for _, t := range n.Spec.Taints {
-		if strings.HasPrefix(t.Key, "ToBeDeletedByClusterAutoscaler") {
-			out.Cordoned = true
-		}
-	}
+	out := elect.Node{Name: n.Name, Labels: n.Labels, Excluded: lb.NodeExcluded(n), Cordoned: n.Spec.Unschedulable || lb.NodeDraining(n)}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
 			out.NetworkUnavailable = true
 		}
 	}
 	return out
-}
-
-// ready says whether the API server believes that the node is.
-func ready(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // fill adds to n what its agent says.

@@ -127,7 +127,7 @@ func keyOf(service string) types.NamespacedName {
 func announcers(list []v1alpha1.Agent, nodes []corev1.Node) map[string]announcer {
 	alive := map[string]bool{}
 	for i := range nodes {
-		alive[nodes[i].Name] = ready(&nodes[i])
+		alive[nodes[i].Name] = lb.NodeReady(&nodes[i])
 	}
 	type claim struct {
 		alive bool

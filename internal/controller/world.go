@@ -162,15 +162,8 @@ var nodeReadyChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok1 := e.ObjectOld.(*corev1.Node)
 		after, ok2 := e.ObjectNew.(*corev1.Node)
-		return ok1 && ok2 && ready(before) != ready(after)
+		return ok1 && ok2 && lb.NodeReady(before) != lb.NodeReady(after)
 	},
-}
-
-// ready says whether the kubelet of a node is heard of.
-func ready(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func addressSet(n *corev1.Node) map[string]bool {

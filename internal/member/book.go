@@ -11,8 +11,8 @@ import (
 
 const (
 	// inheritance is how long the claims of a process stand after another one has
-	// followed it on the same node and said nothing: twice the kernel's lease,
-	// since after one lease nobody there answers any more.
+	// followed it on the same node and said nothing: twice the kernel's fence,
+	// since after one fence time nobody there answers any more.
 	inheritance = 2 * time.Second
 	// memory is how long what a lost node claimed is remembered, and how long its
 	// address is tried: over a night. The API server lists who is there for longer.

@@ -87,7 +87,7 @@ const (
 	// Inherited: the process that claimed the address was followed by another one
 	// on the same node, without the node having been dead, and the new one has
 	// not said yet what it claims. Its kernel goes on answering for the length of a
-	// lease, and such claims stand for two (see inheritance). The new process itself
+	// fence, and such claims stand for two (see inheritance). The new process itself
 	// finds them under its own name after its first exchange, and can take them up.
 	Inherited
 	// Orphaned: the node is dead or has left. It was the last owner.

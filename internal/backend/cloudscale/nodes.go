@@ -5,31 +5,18 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/lb"
 )
-
-// drainTaint is set on a node before the cluster autoscaler removes it.
-const drainTaint = "ToBeDeletedByClusterAutoscaler"
 
 // receives says whether a node may receive the traffic of load balancers: by the
 // rules of all cloud controllers. Whether it is Ready does not count, the health
 // monitors know better.
-func receives(n *corev1.Node) bool {
-	if n.DeletionTimestamp != nil {
-		return false
-	}
-	if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
-		if excluded, err := strconv.ParseBool(v); err != nil || excluded {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drainTaint })
-}
+func receives(n *corev1.Node) bool { return !lb.NodeExcluded(n) && !lb.NodeDraining(n) }
 
 // endpoint is an address of a node in a subnet that load balancers reach.
 type endpoint struct {

@@ -18,7 +18,7 @@ import (
 func noticed(t *testing.T, table *nft.Table) {
 	t.Helper()
 	select {
-	case <-table.Foreign():
+	case <-table.Tampered():
 	case <-time.After(5 * time.Second):
 		t.Fatal("not noticed")
 	}
@@ -27,13 +27,13 @@ func noticed(t *testing.T, table *nft.Table) {
 func unnoticed(t *testing.T, table *nft.Table) {
 	t.Helper()
 	select {
-	case <-table.Foreign():
+	case <-table.Tampered():
 		t.Fatal("noticed, but it is nothing")
 	default:
 	}
 }
 
-func TestForeignChangesAreNoticedAndMended(t *testing.T) {
+func TestChangesByOthersAreNoticedAndMended(t *testing.T) {
 	for _, test := range []struct {
 		what string
 		args []string
@@ -43,7 +43,7 @@ func TestForeignChangesAreNoticedAndMended(t *testing.T) {
 		{"rules", []string{"flush", "chain", "inet", "fairlead", "prerouting"}},
 		{"elements", []string{"flush", "set", "inet", "fairlead", "vips6"}},
 		{"one more", []string{"add", "element", "arp", "fairlead", "vips", "{ 192.0.2.10 }"}},
-		{"lease", []string{"flush", "set", "inet", "fairlead", "alive"}},
+		{"fence", []string{"flush", "set", "inet", "fairlead", "alive"}},
 		{"a chain of theirs", []string{"add", "chain", "inet", "fairlead", "theirs"}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestForeignChangesAreNoticedAndMended(t *testing.T) {
 			}
 			l.node.Run("nft", test.args...)
 			noticed(t, table)
-			// A lease that is gone shows when it is to be renewed.
-			if table.Intact() && test.what != "lease" {
+			// A fence that is gone shows when it is to be renewed.
+			if table.Intact() && test.what != "fence" {
 				t.Error("intact")
 			}
 			if err := table.Rebuild(s, []string{"eth0", "eth1"}); err != nil {
@@ -106,38 +106,38 @@ func (l *lab) ruleset() []string {
 	return strings.FieldsFunc(strings.Join(out, "\n"), func(r rune) bool { return r == '\n' })
 }
 
-func TestALeaseTakenBeforeItsTimeIsNotLost(t *testing.T) {
+func TestAFenceTakenBeforeItsTimeIsNotLost(t *testing.T) {
 	l := newLab(t)
 	table := l.open()
 	l.grant(table, "eth0")
 	l.node.Run("nft", "flush", "ruleset")
-	if lost, err := table.Renew([]string{"eth0"}); !errors.Is(err, nft.ErrForeign) || len(lost) != 0 {
+	if lost, err := table.Renew([]string{"eth0"}); !errors.Is(err, nft.ErrTampered) || len(lost) != 0 {
 		t.Errorf("lost %v, %v", lost, err)
 	}
-	if err := table.Grant("eth0"); !errors.Is(err, nft.ErrForeign) {
+	if err := table.Grant("eth0"); !errors.Is(err, nft.ErrTampered) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := table.Apply(owning("eth0")); !errors.Is(err, nft.ErrForeign) {
+		if err := table.Apply(owning("eth0")); !errors.Is(err, nft.ErrTampered) {
 			t.Error(err)
 		}
 	}
 	noticed(t, table)
 }
 
-func TestRebuildDoesNotBringBackALeaseThatHasRunOut(t *testing.T) {
+func TestRebuildDoesNotBringBackAFenceThatHasRunOut(t *testing.T) {
 	l := newLab(t)
 	table := l.open()
 	l.apply(table, owning("eth0"))
 	l.grant(table, "eth0")
-	<-time.After(nft.Lease)
+	<-time.After(nft.FenceTime)
 	l.node.Run("nft", "flush", "ruleset")
 	noticed(t, table)
 	if err := table.Rebuild(owning("eth0"), []string{"eth0"}); err != nil {
 		t.Fatal(err)
 	}
 	if l.answers(vip, lb.IPv4) {
-		t.Error("the lease is back")
+		t.Error("the fence is back")
 	}
 }
 
@@ -147,8 +147,8 @@ func TestSuccessorAdoptsTheTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, leases := first.Leftover(); len(s.VIPs) != 0 || len(leases) != 0 {
-		t.Errorf("left over from nobody: %v, %v", s, leases)
+	if s, fences := first.Leftover(); len(s.VIPs) != 0 || len(fences) != 0 {
+		t.Errorf("left over from nobody: %v, %v", s, fences)
 	}
 	s := owning("eth0", "eth1")
 	l.apply(first, s)
@@ -158,12 +158,12 @@ func TestSuccessorAdoptsTheTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := l.open()
-	left, leases := second.Leftover()
+	left, fences := second.Leftover()
 	if diff := cmp.Diff(s, left, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{}), cmpopts.SortSlices(func(a, b lb.Port) bool { return a.Number < b.Number })); diff != "" {
 		t.Error(diff)
 	}
-	if !slices.Equal(leases, []string{"eth0"}) {
-		t.Errorf("leases %v", leases)
+	if !slices.Equal(fences, []string{"eth0"}) {
+		t.Errorf("fences %v", fences)
 	}
 	if lost, err := second.Renew([]string{"eth0"}); err != nil || lost != nil {
 		t.Errorf("lost %v, %v", lost, err)
@@ -202,9 +202,9 @@ func TestTablesOfAnotherVersionAreReplaced(t *testing.T) {
 			map odd { type ifname : verdict; }
 		}`)
 	table := l.open()
-	left, leases := table.Leftover()
-	if len(left.VIPs) != 2 || len(leases) != 0 {
-		t.Errorf("left over: %v, %v", left, leases)
+	left, fences := table.Leftover()
+	if len(left.VIPs) != 2 || len(fences) != 0 {
+		t.Errorf("left over: %v, %v", left, fences)
 	}
 	l.apply(table, owning("eth0"))
 	l.grant(table, "eth0")

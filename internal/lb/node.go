@@ -1,0 +1,36 @@
+package lb
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// drainTaint is set on a node before the cluster autoscaler removes it.
+const drainTaint = "ToBeDeletedByClusterAutoscaler"
+
+// NodeExcluded says whether a node's label keeps it out of load balancing, by the
+// rule of all cloud controllers: the label is present, and its value is not false.
+func NodeExcluded(n *corev1.Node) bool {
+	v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]
+	if !labelled {
+		return false
+	}
+	excluded, err := strconv.ParseBool(v)
+	return err != nil || excluded
+}
+
+// NodeDraining says whether a node is about to go: somebody has deleted it, or the
+// cluster autoscaler is about to.
+func NodeDraining(n *corev1.Node) bool {
+	return n.DeletionTimestamp != nil ||
+		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drainTaint })
+}
+
+// NodeReady says whether the API server hears from the node's kubelet.
+func NodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
