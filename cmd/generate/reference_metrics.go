@@ -18,7 +18,7 @@ func metricsPage(p *page) error {
 	for _, daemon := range []struct{ heading, about, sources string }{
 		{"Controller", "Those of controller-runtime are beside them.", "internal/controller/*.go"},
 		{"Controller, in a cloud", "Where the configuration names cloudscale.ch. Those of the node controllers, which all\ncloud controller managers have, are beside them: `node_controller_…` and\n`cloud_node_lifecycle_controller_…`.", "internal/cloudscale/*.go"},
-		{"Agent", "Each agent tells of its own node. They are served where the chart's value\n`agent.metricsPort` says: without it, only on a loopback address of the node.\n\nThose that begin with `metallb_` have the names, and mean the same, as MetalLB's. Its\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are left out: here\nthe kernel answers, and counts nobody's requests.", "internal/agent/*.go"},
+		{"Agent", "Each agent tells of its own node. They are served where the chart's value\n`agent.metricsPort` says: without it, only on a loopback address of the node.\n\nThose that begin with `metallb_` have the names, and mean the same, as MetalLB's. Its\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are left out: here\nthe kernel answers, and counts nobody's requests.", "internal/agent/*.go internal/agent/*/*.go"},
 	} {
 		found, err := metricsIn(daemon.sources)
 		if err != nil {
@@ -34,11 +34,15 @@ func metricsPage(p *page) error {
 	return nil
 }
 
-// metricsIn returns the metrics that the files of a pattern describe, by name.
-func metricsIn(pattern string) ([]metric, error) {
-	paths, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil, err
+// metricsIn returns the metrics that the files of patterns describe, by name.
+func metricsIn(patterns string) ([]metric, error) {
+	var paths []string
+	for pattern := range strings.FieldsSeq(patterns) {
+		matched, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, matched...)
 	}
 	parsed, err := goFiles(slices.DeleteFunc(paths, func(p string) bool { return strings.HasSuffix(p, "_test.go") })...)
 	if err != nil {
@@ -55,7 +59,7 @@ func metricsIn(pattern string) ([]metric, error) {
 		})
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no metric found in %s", pattern)
+		return nil, fmt.Errorf("no metric found in %s", patterns)
 	}
 	slices.SortFunc(found, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
 	return found, nil

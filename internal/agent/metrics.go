@@ -10,7 +10,6 @@ type metrics struct {
 	takeoverTime prometheus.Histogram
 	conflicts    prometheus.Counter
 	restored     prometheus.Counter
-	classic      *classicMetrics
 }
 
 // Descriptions of the metrics.
@@ -28,11 +27,9 @@ var (
 		Help: "Times that a host that is no node was found to use an address of a Service."}
 	restoredOpts = prometheus.CounterOpts{Name: "fairlead_agent_restored_addresses_total",
 		Help: "Times that somebody else removed an address from an interface and it was put back."}
-	framesOpts = prometheus.CounterOpts{Name: "fairlead_agent_frames_sent_total",
-		Help: "Gratuitous ARP and unsolicited neighbour advertisement frames sent."}
 )
 
-func newMetrics(r prometheus.Registerer, frames func() float64) *metrics {
+func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		announced:    prometheus.NewGauge(announcedOpts),
 		members:      prometheus.NewGauge(membersOpts),
@@ -40,8 +37,7 @@ func newMetrics(r prometheus.Registerer, frames func() float64) *metrics {
 		takeoverTime: prometheus.NewHistogram(takeoverTimeOpts),
 		conflicts:    prometheus.NewCounter(conflictsOpts),
 		restored:     prometheus.NewCounter(restoredOpts),
-		classic:      newClassicMetrics(r),
 	}
-	r.MustRegister(m.announced, m.members, m.takeovers, m.takeoverTime, m.conflicts, m.restored, prometheus.NewCounterFunc(framesOpts, frames))
+	r.MustRegister(m.announced, m.members, m.takeovers, m.takeoverTime, m.conflicts, m.restored)
 	return m
 }

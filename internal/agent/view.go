@@ -110,6 +110,29 @@ func has(l *link.Link, a netip.Addr) bool {
 	return slices.ContainsFunc(l.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// leaseInterface returns the interface of this node on which an address of family f
+// would be leased: that which is named; of several the one whose network has last,
+// then the first.
+func leaseInterface(f lb.Family, last netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) (place string, index int) {
+	near := false
+	for i := range links {
+		l := &links[i]
+		switch {
+		case !usable(l, f), len(l.MAC) != 6:
+			continue
+		case len(named) > 0 && !slices.Contains(named, l.Name):
+			continue
+		case len(named) == 0 && (excluded.MatchString(l.Name) || !l.Global[f]):
+			continue
+		}
+		here := last.IsValid() && has(l, last)
+		if place == "" || here && !near || here == near && l.Name < place {
+			place, index, near = l.Name, l.Index, here
+		}
+	}
+	return place, index
+}
+
 // offSubnet says whether the node has no address of its own in a network with a.
 func offSubnet(a netip.Addr, links []link.Link) bool {
 	return !slices.ContainsFunc(links, func(l link.Link) bool { return l.Up && has(&l, a) })

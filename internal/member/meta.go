@@ -68,12 +68,13 @@ type Member struct {
 	Meta Meta
 }
 
-// Claim is what a node says about an address that it owns or is about to own.
+// Claim is what a node says about an address or a lease that it owns or is about
+// to own.
 type Claim struct {
-	Address netip.Addr
-	Node    string
-	Epoch   uint64 // the higher one wins; what to do about equal ones is the caller's affair
-	Up      bool   // the node answers for the address now
+	Key   Key
+	Node  string
+	Epoch uint64 // the higher one wins; what to do about equal ones is the caller's affair
+	Up    bool   // the node answers for the address now
 	// Standing is what the claim is worth; it is not part of what is said.
 	Standing Standing
 }
