@@ -266,6 +266,8 @@ func (f *fakeAnnouncer) Own(addr netip.Addr, ifaces []string) {
 	f.owned[addr] = slices.Clone(ifaces)
 }
 
+func (f *fakeAnnouncer) Adopt(addr netip.Addr, ifaces []string) { f.Own(addr, ifaces) }
+
 func (f *fakeAnnouncer) Disown(addr netip.Addr, iface string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -332,5 +334,5 @@ func fakeParts(node string, cluster *fakeCluster) parts {
 }
 
 func eth0(node string) link.Link {
-	return link.Link{Name: "eth0", Index: 2, Up: true, MAC: macs[node], Global: [2]bool{true, true}}
+	return link.Link{Name: "eth0", Index: 2, Up: true, MAC: macs[node], Global: [2]bool{true, true}, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
 }

@@ -30,6 +30,11 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 		h.places = append(h.places, own.Interface)
 		a.had[own.Addr] = a.node
 	}
+	for addr, h := range a.held {
+		a.announcer.Adopt(addr, h.places)
+	}
+	a.announcer.Commit()
+	a.claimsDirty = true
 	for addr, v := range a.tables.state.VIPs {
 		a.touch(addr)
 		if a.held[addr] == nil && len(v.Interfaces) > 0 {

@@ -61,9 +61,11 @@ type Announcer interface {
 	Protocol() string
 	// Follow announces on these interfaces, and on no others, from now on.
 	Follow(links []link.Link)
-	// Own announces an address on interfaces, Disown ends that on one. Commit follows
-	// a series of both.
+	// Own announces an address on interfaces, Disown ends that on one; Adopt is Own
+	// for an address that an earlier agent has announced. Commit follows a series of
+	// them.
 	Own(addr netip.Addr, ifaces []string)
+	Adopt(addr netip.Addr, ifaces []string)
 	Disown(addr netip.Addr, iface string)
 	Commit()
 	// Allow says until when anything may be sent on an interface: as long as its fence

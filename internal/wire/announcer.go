@@ -102,6 +102,22 @@ func (a *Announcer) Own(addrs ...netip.Addr) {
 	})
 }
 
+// Adopt owns addresses that an earlier process has announced: they are not
+// announced as if they were new, but refreshed and defended.
+func (a *Announcer) Adopt(addrs ...netip.Addr) {
+	a.change(addrs, func(addr netip.Addr) {
+		if a.owned[addr] != nil {
+			return
+		}
+		e := &announced{addr: addr, round: len(rounds), index: -1}
+		a.owned[addr] = e
+		if a.pace.Refresh > 0 {
+			e.due = time.Now().Add(a.pace.Refresh)
+			a.enqueue(e)
+		}
+	})
+}
+
 // Again announces owned addresses as if they had just been taken over: all of
 // them without arguments. After the link was down, or the MAC changed.
 func (a *Announcer) Again(addrs ...netip.Addr) {

@@ -161,9 +161,18 @@ func (a *Announcer) close(name string) {
 
 // Own announces an address on interfaces.
 func (a *Announcer) Own(addr netip.Addr, interfaces []string) {
+	a.own(addr, interfaces, (*wire.Announcer).Own)
+}
+
+// Adopt owns an address that an earlier agent has announced.
+func (a *Announcer) Adopt(addr netip.Addr, interfaces []string) {
+	a.own(addr, interfaces, (*wire.Announcer).Adopt)
+}
+
+func (a *Announcer) own(addr netip.Addr, interfaces []string, how func(*wire.Announcer, ...netip.Addr)) {
 	for _, name := range interfaces {
 		if p := a.ports[name]; p != nil {
-			p.announcer.Own(addr)
+			how(p.announcer, addr)
 			p.owned[addr], p.changed = true, true
 		}
 	}
@@ -178,7 +187,7 @@ func (a *Announcer) Disown(addr netip.Addr, name string) {
 	}
 }
 
-// Commit follows calls of Own and Disown: it says once for all of them who else is
+// Commit follows calls of Own, Adopt and Disown: it says once for all of them who else is
 // listened for.
 func (a *Announcer) Commit() {
 	for _, p := range a.ports {
