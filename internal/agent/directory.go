@@ -202,9 +202,9 @@ func (d *directory) setNodes(nodes sets.Set[netip.Addr]) []netip.Addr {
 
 // tenants returns the Services that live on a, the oldest first. The address of
 // a node is nobody's, whatever is published: serving it, and fencing it
-// elsewhere, would take the node off the network. Of Services
-// that have an address together without having agreed to share it, only the
-// oldest counts, as the controller will decide as well.
+// elsewhere, would take the node off the network. Of Services that have one address
+// without having agreed to share it, only the oldest counts, as the controller will
+// decide as well.
 func (d *directory) tenants(a netip.Addr) []*offer {
 	all := d.addresses[a]
 	if len(all) == 0 || d.nodes.Has(a) {

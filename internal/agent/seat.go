@@ -15,7 +15,7 @@ import (
 // the new pod of an upgrade, and which the kernel frees when its holder dies.
 //
 // An agent that finds the seat taken is the successor: it connects and waits
-// until the holder is gone. A holder that is told to end and has a successor
+// until the holder is gone. A holder that has to end and has a successor
 // leaves everything in the kernel as it is; the successor takes it over before
 // the fences expire.
 type seat struct {
@@ -31,7 +31,7 @@ const seatRetry = 50 * time.Millisecond
 // has to wait.
 func takeSeat(ctx context.Context, node string, waits func()) (*seat, error) {
 	address := &net.UnixAddr{Net: "unix", Name: "@fairlead-agent-" + node}
-	for told := false; ; {
+	for waited := false; ; {
 		l, err := net.ListenUnix("unix", address)
 		if err == nil {
 			s := &seat{listener: l, waiting: map[net.Conn]bool{}}
@@ -41,9 +41,9 @@ func takeSeat(ctx context.Context, node string, waits func()) (*seat, error) {
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return nil, fmt.Errorf("listen on %s: %w", address.Name, err)
 		}
-		if !told {
+		if !waited {
 			waits()
-			told = true
+			waited = true
 		}
 		if err := awaitHolder(ctx, address); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func takeSeat(ctx context.Context, node string, waits func()) (*seat, error) {
 }
 
 // awaitHolder returns when the holder of the seat is gone, as far as that can be
-// told.
+// known.
 func awaitHolder(ctx context.Context, address *net.UnixAddr) error {
 	conn, err := net.DialUnix("unix", nil, address)
 	if err != nil { // it is gone, or does not accept

@@ -36,7 +36,7 @@ func Advertised(iface string) []lb.Advertisement {
 	if iface == "" {
 		return []lb.Advertisement{{}}
 	}
-	return []lb.Advertisement{{Interfaces: []string{iface}}}
+	return []lb.Advertisement{{Layer2: lb.Layer2{Interfaces: []string{iface}}}}
 }
 
 // claimant is a Service that wants leases.

@@ -44,7 +44,7 @@ type configState struct {
 	passing sync.Mutex
 }
 
-// summaryOf lists what is wrong, as it is told of the objects.
+// summaryOf lists what is wrong with objects.
 func summaryOf(problems []sources.Problem) string {
 	var out []string
 	for _, p := range problems {
