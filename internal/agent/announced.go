@@ -31,7 +31,7 @@ type change struct {
 	tenancy
 	addr      netip.Addr
 	announced bool
-	places    []string
+	ifaces    []string
 	from      string // the node that had it
 	epoch     uint64
 }
@@ -55,7 +55,7 @@ func (a *agent) reportRaised(addr netip.Addr, last string, now time.Time) {
 }
 
 func (a *agent) announcedHere(addr netip.Addr, h *holding) lb.Reason {
-	return lb.Announced.With(addr, a.node, strings.Join(h.places, ", "))
+	return lb.Announced.With(addr, a.node, strings.Join(h.ifaces, ", "))
 }
 
 // refreshTenants reports to Services that have come to live on an address that is
@@ -93,12 +93,12 @@ func (a *agent) reportTenants(addr netip.Addr, h *holding, reason lb.Reason, las
 		now = append(now, t)
 		news := !t.among(h.tenants)
 		if news {
-			a.changes = append(a.changes, change{t, addr, true, h.places, last, h.epoch})
+			a.changes = append(a.changes, change{t, addr, true, h.ifaces, last, h.epoch})
 			a.observer.Announced(t.service, addr, true)
 			event(reason)
 		}
 		if off && (news || strays) {
-			event(lb.OffSubnet.With(addr, a.node, strings.Join(h.places, ", ")))
+			event(lb.OffSubnet.With(addr, a.node, strings.Join(h.ifaces, ", ")))
 		}
 	}
 	if !slices.Equal(now, h.tenants) {
@@ -112,7 +112,7 @@ func (a *agent) withdraw(addr netip.Addr, h *holding, before []tenancy) {
 	for _, t := range before {
 		if !t.among(h.tenants) {
 			a.presenceDirty = true
-			a.changes = append(a.changes, change{t, addr, false, h.places, "", h.epoch})
+			a.changes = append(a.changes, change{t, addr, false, h.ifaces, "", h.epoch})
 			a.observer.Announced(t.service, addr, false)
 		}
 	}
@@ -130,7 +130,7 @@ func (a *agent) logChanges() {
 	var lines []*line
 	at := map[string]*line{}
 	for _, t := range a.changes {
-		key := fmt.Sprint(t.announced, t.service, t.pool, t.places, t.from)
+		key := fmt.Sprint(t.announced, t.service, t.pool, t.ifaces, t.from)
 		if at[key] == nil {
 			at[key] = &line{change: t}
 			lines = append(lines, at[key])
@@ -142,7 +142,7 @@ func (a *agent) logChanges() {
 		if l.announced {
 			event, message = "serviceAnnounced", "service announced"
 		}
-		args := []any{"event", event, "ips", l.ips, "protocol", a.announcer.Protocol(), "service", l.service.String(), "pool", l.pool.String(), "interfaces", l.places, "node", a.node}
+		args := []any{"event", event, "ips", l.ips, "protocol", a.announcer.Protocol(), "service", l.service.String(), "pool", l.pool.String(), "interfaces", l.ifaces, "node", a.node}
 		if l.announced {
 			args = append(args, "from", l.from, "epoch", l.epoch)
 		}
@@ -198,9 +198,9 @@ func (a *agent) whyFrom(last string, addr netip.Addr) string {
 	return "node " + last + " is gone"
 }
 
-func (a *agent) reportConflict(addr netip.Addr, mac net.HardwareAddr, place string) {
-	a.log.Warn("another host uses the address", "address", addr, "mac", mac.String(), "interface", place)
-	a.event(addr, lb.AddressConflict.With(addr, place, a.node, mac))
+func (a *agent) reportConflict(addr netip.Addr, mac net.HardwareAddr, iface string) {
+	a.log.Warn("another host uses the address", "address", addr, "mac", mac.String(), "interface", iface)
+	a.event(addr, lb.AddressConflict.With(addr, iface, a.node, mac))
 	a.reportDirty = true
 }
 

@@ -62,8 +62,8 @@ func newListener(t *testing.T) *listener {
 }
 
 // rise has the node have an address that it got from last.
-func (l *listener) rise(addr netip.Addr, last string, places ...string) {
-	l.held[addr] = &holding{up: true, epoch: 3, places: places}
+func (l *listener) rise(addr netip.Addr, last string, ifaces ...string) {
+	l.held[addr] = &holding{up: true, epoch: 3, ifaces: ifaces}
 	l.reportRaised(addr, last, time.Now())
 	l.logChanges()
 }
@@ -128,7 +128,7 @@ func TestReported(t *testing.T) {
 
 	expect(t, "announced", l.announced(), "10.20.30.1 shop/edge", "10.20.30.2 shop/edge", "192.0.2.10 shop/web")
 	for _, addr := range addrs("10.20.30.1", "10.20.30.2") {
-		l.held[addr].places = nil // no kernel here
+		l.held[addr].ifaces = nil // no kernel here
 		l.lower(addr)
 	}
 	l.logChanges()
@@ -200,7 +200,7 @@ func TestTenantThatCannotBeAnnounced(t *testing.T) {
 func TestNothingIsNewAfterAnUpgrade(t *testing.T) {
 	l := newListener(t)
 	l.links[0].Prefixes = nil
-	l.held[vip] = &holding{up: true, epoch: 1, places: []string{"eth0"}, inherited: true}
+	l.held[vip] = &holding{up: true, epoch: 1, ifaces: []string{"eth0"}, inherited: true}
 	l.refreshTenants(vip)
 	l.logChanges()
 	expect(t, "events", l.heard())
@@ -275,7 +275,7 @@ func TestPresence(t *testing.T) {
 	same(t, "both", presences(), "map[shop/dual:{[eth0 eth1] map[]}]")
 	useMetalLB(t, l.directory, true, "{}")
 	same(t, "on all interfaces", presences(), "map[shop/dual:{[] map[]}]")
-	l.held[v].places, l.held[w].places = nil, nil
+	l.held[v].ifaces, l.held[w].ifaces = nil, nil
 	l.lower(v)
 	l.lower(w)
 	same(t, "none", presences(), "map[]")

@@ -28,12 +28,12 @@ func (a *agent) apply(now time.Time) {
 		if h == nil || slices.Contains(falling, addr) {
 			continue
 		}
-		before := h.places
+		before := h.ifaces
 		if !a.raise(addr, h, now) {
 			continue
 		}
-		a.announcer.Own(addr, h.places)
-		if !slices.Equal(before, h.places) {
+		a.announcer.Own(addr, h.ifaces)
+		if !slices.Equal(before, h.ifaces) {
 			a.reportRaised(addr, a.came[addr], now)
 		}
 	}
@@ -58,7 +58,7 @@ func (a *agent) apply(now time.Time) {
 // prepare has our tables let addr through on the interfaces where it is to be, and
 // fences granted there.
 func (a *agent) prepare(addr netip.Addr, now time.Time) {
-	want := a.placesOf(addr)
+	want := a.ifacesOf(addr)
 	for _, iface := range want {
 		a.tables.grant(iface, now)
 	}
@@ -83,7 +83,7 @@ func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 		}
 	}
 	h.failed = false
-	for _, iface := range h.places {
+	for _, iface := range h.ifaces {
 		if !slices.Contains(want, iface) {
 			a.announcer.Disown(addr, iface)
 			a.remove(iface, addr)
@@ -92,7 +92,7 @@ func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 	if !h.up {
 		h.since = now
 	}
-	h.up, h.places = true, want
+	h.up, h.ifaces = true, want
 	a.had[addr] = a.node
 	a.claimsDirty = true
 	return true
@@ -104,14 +104,14 @@ func (a *agent) lower(addr netip.Addr) {
 	if h == nil || !h.up {
 		return
 	}
-	for _, iface := range h.places {
+	for _, iface := range h.ifaces {
 		a.announcer.Disown(addr, iface)
 		a.remove(iface, addr)
 	}
 	before := h.tenants
 	h.tenants, h.refused = nil, nil
 	a.withdraw(addr, h, before)
-	h.up, h.places = false, nil
+	h.up, h.ifaces = false, nil
 	a.claimsDirty = true
 }
 
@@ -153,7 +153,7 @@ func (a *agent) publishClaims() {
 func (a *agent) renew() {
 	used := map[string]bool{}
 	for _, h := range a.held {
-		for _, iface := range h.places {
+		for _, iface := range h.ifaces {
 			used[iface] = true
 		}
 	}
@@ -165,7 +165,7 @@ func (a *agent) renew() {
 	a.settle(now, lost...)
 	a.log.Warn("fences lost: this node did not answer for a while", "interfaces", lost)
 	for addr, h := range a.held {
-		if slices.ContainsFunc(h.places, func(iface string) bool { return slices.Contains(lost, iface) }) {
+		if slices.ContainsFunc(h.ifaces, func(iface string) bool { return slices.Contains(lost, iface) }) {
 			a.falling = append(a.falling, addr)
 		}
 	}
@@ -177,7 +177,7 @@ func (a *agent) renew() {
 func (a *agent) keep() {
 	var mine []link.Address
 	for addr, h := range a.held {
-		for _, iface := range h.places {
+		for _, iface := range h.ifaces {
 			mine = append(mine, link.Address{Interface: iface, Addr: addr})
 		}
 	}
@@ -208,7 +208,7 @@ func (a *agent) missing() (out []link.Address) {
 		there[own] = true
 	}
 	for addr, h := range a.held {
-		for _, iface := range h.places {
+		for _, iface := range h.ifaces {
 			if own := (link.Address{Interface: iface, Addr: addr}); !there[own] {
 				out = append(out, own)
 			}

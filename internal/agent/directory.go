@@ -119,7 +119,7 @@ func (d *directory) leave(o *offer) {
 	}
 }
 
-// byAge returns all with o in its place, the oldest first.
+// byAge returns all with o added, the oldest first.
 func byAge(all []*offer, o *offer) []*offer {
 	at, _ := slices.BinarySearchFunc(all, o, func(x, y *offer) int {
 		if x.Request.Older(&y.Request) {

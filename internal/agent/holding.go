@@ -15,7 +15,7 @@ import (
 type holding struct {
 	epoch  uint64
 	up     bool     // the kernel answers for it
-	places []string // interfaces it is on, if up
+	ifaces []string // interfaces it is on, if up
 	since  time.Time
 
 	probing bool
@@ -115,18 +115,18 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	claims, last := a.claimsOf(addr)
 	outcome := elect.Elect(candidate, a.voters, claims)
 	a.reportRefused(addr, outcome)
-	if h != nil && h.up && len(a.places(&candidate)) == 0 {
+	if h != nil && h.up && len(a.ifacesFor(&candidate)) == 0 {
 		a.falling = append(a.falling, addr)
 		return
 	}
 	switch task := outcome.Task(a.node, claims); task {
 	case elect.Take:
-		if up := h != nil && h.up; !up && !a.settled(a.places(&candidate), now) {
+		if up := h != nil && h.up; !up && !a.settled(a.ifacesFor(&candidate), now) {
 			return
 		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:
-		if want := a.places(&candidate); !slices.Equal(want, h.places) {
+		if want := a.ifacesFor(&candidate); !slices.Equal(want, h.ifaces) {
 			a.rising = append(a.rising, addr) // on other interfaces now
 		}
 	case elect.Drop, elect.Nothing:
@@ -137,12 +137,13 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	}
 }
 
-// places returns the interfaces on which this node has the address.
-func (a *agent) places(of *elect.Address) []string {
-	return places(of.Addr, of.InterfacesOn(a.labels), a.links, a.scope.excluded)
+// ifacesFor returns the interfaces on which this node would have the address.
+func (a *agent) ifacesFor(of *elect.Address) []string {
+	return carriers(of.Addr, of.InterfacesOn(a.labels), a.links, a.scope.excluded)
 }
 
-func (a *agent) placesOf(addr netip.Addr) []string {
+// ifacesOf is ifacesFor; an address that is leased is where the lease is.
+func (a *agent) ifacesOf(addr netip.Addr) []string {
 	if lease := a.directory.lease(addr); lease != "" {
 		if l, ok := a.leases.Held(lease); ok {
 			return []string{l.Interface}
@@ -150,7 +151,7 @@ func (a *agent) placesOf(addr netip.Addr) []string {
 		return nil
 	}
 	candidate := a.directory.candidate(addr)
-	return a.places(&candidate)
+	return a.ifacesFor(&candidate)
 }
 
 // take claims an address. One that no node is known to have had is probed first:
@@ -172,7 +173,7 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 	h.probing = true
 	a.claimsDirty = true
 	members := a.members // replaced as a whole
-	a.announcer.Probe(addr, a.placesOf(addr), func(mac net.HardwareAddr) bool { return isMember(members, mac) })
+	a.announcer.Probe(addr, a.ifacesOf(addr), func(mac net.HardwareAddr) bool { return isMember(members, mac) })
 }
 
 // hear takes over what the announcer has heard.
@@ -210,7 +211,7 @@ func (a *agent) probed(n News, now time.Time) {
 // this one is dead, and has it from then on; unless this node has just taken it, in
 // which case it is the other that believes so, or that is dead and whose fence still
 // stands.
-func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, place string, now time.Time) {
+func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now time.Time) {
 	h := a.held[addr]
 	if h == nil || !h.up || isMember(a.members, mac) {
 		return
@@ -222,18 +223,18 @@ func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, place string, now
 		}
 		return
 	}
-	if a.announcer.Defend(addr, place) {
+	if a.announcer.Defend(addr, iface) {
 		return
 	}
-	a.concede(addr, h, mac, place, now)
+	a.concede(addr, h, mac, iface, now)
 }
 
 // concede leaves an address to a host that is no node until it is free again.
-func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, place string, now time.Time) {
+func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, iface string, now time.Time) {
 	if same := slices.Equal(h.rival, mac) && now.Sub(h.reported) < repeatAfter; a.nodeOf(mac) == "" && !same {
 		h.reported = now
 		a.metrics.conflicts.Inc()
-		a.reportConflict(addr, mac, place)
+		a.reportConflict(addr, mac, iface)
 	}
 	a.yield(addr, h, mac, now)
 	a.leases.InUse(addr, mac)

@@ -195,7 +195,7 @@ func TestSighted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newTestAgent(t)
 			now := time.Now()
-			a.held[vip] = &holding{up: true, since: now.Add(-c.since), places: []string{"eth0"}}
+			a.held[vip] = &holding{up: true, since: now.Add(-c.since), ifaces: []string{"eth0"}}
 			if c.lost != "" {
 				setAlive(a, c.lost, false)
 			}
@@ -288,35 +288,35 @@ func TestDecide(t *testing.T) {
 		change          func(*agent)
 		rising, falling int
 	}{
-		"kept":                     {holding: &holding{epoch: 1, up: true, places: []string{"eth0"}}},
-		"on another interface now": {holding: &holding{epoch: 1, up: true, places: []string{"eth9"}}, rising: 1},
+		"kept":                     {holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}}},
+		"on another interface now": {holding: &holding{epoch: 1, up: true, ifaces: []string{"eth9"}}, rising: 1},
 		"handed over: not before the other is up": {
 			claims:  []member.Claim{claim("b", 1, false, member.Held)},
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.voters[0].Leaving = true }},
 		"handed over": {
 			claims:  []member.Claim{claim("b", 2, true, member.Held)},
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.voters[0].Leaving = true }, falling: 1},
 		"another has the higher epoch": {
 			claims:  []member.Claim{claim("b", 2, true, member.Held)},
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}}, falling: 1},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}}, falling: 1},
 		"no interface is left": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.links[0].Up = false }, falling: 1},
 		"cut off from all": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.isolated = true }, falling: 1},
 		"it is a node's": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.directory.setNodes(sets.New(vip)) }, falling: 1},
 		"no Service has it any more": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change: func(a *agent) {
 				a.directory.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil)
 			}, falling: 1},
 		"nothing serves": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change: func(a *agent) {
 				a.directory.setSlice(types.NamespacedName{Namespace: "shop", Name: "web-1"}, nil)
 			}, falling: 1},

@@ -27,11 +27,11 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 			h = &holding{up: true, epoch: 1, since: now, inherited: true}
 			a.held[own.Addr] = h
 		}
-		h.places = append(h.places, own.Interface)
+		h.ifaces = append(h.ifaces, own.Interface)
 		a.had[own.Addr] = a.node
 	}
 	for addr, h := range a.held {
-		a.announcer.Adopt(addr, h.places)
+		a.announcer.Adopt(addr, h.ifaces)
 	}
 	a.announcer.Commit()
 	a.claimsDirty = true

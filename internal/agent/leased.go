@@ -29,7 +29,7 @@ func (a *agent) decideLeased(addr netip.Addr, lease string, now time.Time) {
 		}
 		return
 	}
-	if h != nil && h.up && h.epoch == l.Epoch && slices.Equal(h.places, []string{l.Interface}) {
+	if h != nil && h.up && h.epoch == l.Epoch && slices.Equal(h.ifaces, []string{l.Interface}) {
 		return
 	}
 	_, last := a.claimsOf(addr)

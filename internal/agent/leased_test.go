@@ -41,7 +41,7 @@ func TestUnusable(t *testing.T) {
 // An address that was leased elsewhere is not held here.
 func TestAddressFollowsItsLease(t *testing.T) {
 	a := newTestAgent(t)
-	a.held[vip] = &holding{epoch: 1, up: true, places: []string{"eth0"}}
+	a.held[vip] = &holding{epoch: 1, up: true, ifaces: []string{"eth0"}}
 	a.decideLeased(vip, "some lease", time.Now())
 	if len(a.falling) != 1 {
 		t.Error("kept without a lease")

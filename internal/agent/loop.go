@@ -174,11 +174,11 @@ func (a *agent) refreshPorts(addr netip.Addr) {
 	if len(a.directory.tenants(addr)) == 0 {
 		return
 	}
-	var places []string
+	var ifaces []string
 	if h := a.held[addr]; h != nil && h.up {
-		places = h.places
+		ifaces = h.ifaces
 	}
-	a.tables.setPorts(addr, a.directory.ports(addr), places)
+	a.tables.setPorts(addr, a.directory.ports(addr), ifaces)
 }
 
 // left says whether a leaving node is done: everything was taken over, or nobody

@@ -83,7 +83,7 @@ func (a *agent) reportPresence() {
 				everywhere.Insert(t.service)
 			}
 			p := all[t.service]
-			p.Interfaces = sets.List(sets.New(p.Interfaces...).Insert(h.places...))
+			p.Interfaces = sets.List(sets.New(p.Interfaces...).Insert(h.ifaces...))
 			p.Others = a.alsoAnnouncing(t.service)
 			all[t.service] = p
 		}

@@ -11,6 +11,14 @@ import (
 	"fairlead.io/internal/nft"
 )
 
+var (
+	_ Kernel = (*link.Links)(nil)
+	_ Kernel = (*link.Fake)(nil)
+	_ Tables = (*nft.Table)(nil)
+	_ Tables = (*nft.Fake)(nil)
+	_ Group  = (*member.Group)(nil)
+)
+
 // Kernel is the node's interfaces, and our addresses on them: link.Links, or
 // link.Fake in tests.
 type Kernel interface {

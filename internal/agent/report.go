@@ -43,7 +43,7 @@ func (a *agent) report(now time.Time) {
 		if len(s.Addresses) == maxAddresses {
 			continue
 		}
-		n := v1alpha1.Announcement{Address: addr.String(), Interface: strings.Join(h.places, ","), Protocol: "ARP", Since: metav1.NewTime(h.since.Truncate(time.Second)), Services: []string{}}
+		n := v1alpha1.Announcement{Address: addr.String(), Interface: strings.Join(h.ifaces, ","), Protocol: "ARP", Since: metav1.NewTime(h.since.Truncate(time.Second)), Services: []string{}}
 		if lb.FamilyOf(addr) == lb.IPv6 {
 			n.Protocol = "NDP"
 		}

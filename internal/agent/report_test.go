@@ -77,7 +77,7 @@ func TestReportOfAnAddressThatManyShare(t *testing.T) {
 		put(a.directory, serviceOf(fmt.Sprintf("s%d", i), 2, "key", int32(i+1), "192.0.2.20"))
 	}
 	for _, address := range addrs("192.0.2.20", "192.0.2.21") {
-		a.held[address] = &holding{up: true, places: []string{"eth0"}}
+		a.held[address] = &holding{up: true, ifaces: []string{"eth0"}}
 	}
 	a.reportDirty = true
 	a.report(time.Now())

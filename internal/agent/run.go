@@ -203,10 +203,10 @@ func (a *agent) begin(ctx context.Context, now time.Time) {
 	}
 	a.leases.Inherit(func(addr netip.Addr) (string, uint64, bool) {
 		h := a.held[addr]
-		if h == nil || len(h.places) == 0 {
+		if h == nil || len(h.ifaces) == 0 {
 			return "", 0, false
 		}
-		return h.places[0], h.epoch, true
+		return h.ifaces[0], h.epoch, true
 	}, now)
 }
 

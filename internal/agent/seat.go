@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// seat is the place of the one active agent of a node: an abstract unix socket,
+// seat belongs to the one active agent of a node: an abstract unix socket,
 // which belongs to the node's network namespace and so is seen by the old and
 // the new pod of an upgrade, and which the kernel frees when its holder dies.
 //

@@ -17,7 +17,7 @@ import (
 
 // inward are interfaces that lead to pods or nowhere, by the names that network
 // plugins and container engines give them. A pool that names one uses it all the
-// same. Options.Excluded is in its place if it is given.
+// same. Options.Excluded replaces it.
 var inward = regexp.MustCompile(`^(docker|cbr|dummy|virbr|lxcbr|veth|cali|tunl|flannel|kube-ipvs|cni|nodelocaldns|lxc|cilium|kube-bridge|vxlan)`)
 
 // usable says whether an address of family f can be on l: the link is up, leads
@@ -73,10 +73,10 @@ func risen(before, now []link.Link) (out []string) {
 	return out
 }
 
-// places returns the interfaces of this node on which a is to be: those that
+// carriers returns the interfaces of this node on which a is to be: those that
 // advertisements name; without any, those whose own network has a; and if there
 // is none, all that lead outside.
-func places(a netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) []string {
+func carriers(a netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) []string {
 	var near, far []string
 	f := lb.FamilyOf(a)
 	for i := range links {
@@ -113,7 +113,7 @@ func has(l *link.Link, a netip.Addr) bool {
 // leaseInterface returns the interface of this node on which an address of family f
 // would be leased: that which is named; of several the one whose network has last,
 // then the first.
-func leaseInterface(f lb.Family, last netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) (place string, index int) {
+func leaseInterface(f lb.Family, last netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) (iface string, index int) {
 	near := false
 	for i := range links {
 		l := &links[i]
@@ -126,11 +126,11 @@ func leaseInterface(f lb.Family, last netip.Addr, named []string, links []link.L
 			continue
 		}
 		here := last.IsValid() && has(l, last)
-		if place == "" || here && !near || here == near && l.Name < place {
-			place, index, near = l.Name, l.Index, here
+		if iface == "" || here && !near || here == near && l.Name < iface {
+			iface, index, near = l.Name, l.Index, here
 		}
 	}
-	return place, index
+	return iface, index
 }
 
 // offSubnet says whether the node has no address of its own in a network with a.

@@ -177,7 +177,7 @@ func (b *book) regroup(g group) (out affected) {
 	return out
 }
 
-// byAge returns all with c in its place, the oldest first.
+// byAge returns all with c added, the oldest first.
 func byAge(all []*claimant, c *claimant) []*claimant {
 	at, _ := slices.BinarySearchFunc(all, c, func(x, y *claimant) int {
 		if x.Request.Older(y.Request) {
