@@ -19,7 +19,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"fairlead.io/internal/agent"
+	"fairlead.io/internal/agent/layer2"
+	metallbobserver "fairlead.io/internal/agent/metallb"
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/lb"
 	"fairlead.io/internal/serve"
 )
 
@@ -33,9 +37,12 @@ func newAgentCommand() *cobra.Command {
 		healthAddress, metricsAddress string
 		aliveFile, excludeFile        string
 		refresh                       seconds
+		interval                      time.Duration
 		logs                          logFlags
-		classic                       metallbFlags
+		metallb                       metallbFlags
 		o                             agent.Options
+		read                          sources.Options
+		observed                      metallbobserver.Options
 	)
 	c := &cobra.Command{
 		Use:   "agent",
@@ -52,7 +59,7 @@ with NET_ADMIN and NET_RAW.`,
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the gossip key (default: the pod's, or "+defaultNamespace+")")
 	f.Uint16Var(&o.GossipPort, "gossip-port", 7947, "UDP and TCP port for gossip between agents; 0 disables gossip")
 	f.StringVar(&o.ProxyHealthURL, "proxy-health-url", "http://127.0.0.1:10256/healthz", "health check of kube-proxy; if it succeeded once and then fails, this node announces nothing; empty disables the check")
-	f.DurationVar(&o.Refresh, "announce-interval", 0, "interval for repeating announcements, for switches that forget addresses; 0 disables it (default: $"+refreshVariable+", in seconds, or $vip_arpRate, in milliseconds, or 0)")
+	f.DurationVar(&interval, "announce-interval", 0, "interval for repeating announcements, for switches that forget addresses; 0 disables it (default: $"+refreshVariable+", in seconds, or $vip_arpRate, in milliseconds, or 0)")
 	f.Var(&refresh, "gratuitous-arp-interval", "MetalLB's name for --announce-interval, in seconds")
 	f.StringVar(&excludeFile, "exclude-interfaces-file", metallbExcludeFile, "file with a list announcedInterfacesToExclude of regular expressions; matching interfaces are excluded from announcing, unless a pool names them; without the file, interfaces of pods and containers are excluded")
 	f.BoolVar(&o.IgnoreExcludeLabel, "ignore-exclude-lb", false, "also announce from nodes with the label node.kubernetes.io/exclude-from-external-load-balancers")
@@ -60,7 +67,7 @@ with NET_ADMIN and NET_RAW.`,
 	f.StringVar(&metricsAddress, "metrics-address", "127.0.0.1:0", "address of /metrics: plain HTTP on a loopback address; otherwise HTTPS, only for clients that the API server permits to get /metrics")
 	f.StringVar(&aliveFile, "alive-file", "", "file to touch every second while the agent is healthy, for \"fairlead alive\"")
 	logs.add(f)
-	classic.add(f)
+	metallb.add(f)
 	addNeedless(f, needlessForAgent...)
 	c.MarkFlagsMutuallyExclusive("announce-interval", "gratuitous-arp-interval")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
@@ -68,28 +75,29 @@ with NET_ADMIN and NET_RAW.`,
 		if err != nil {
 			return err
 		}
-		o.Interface, o.KubeVIP = theirs.Interface, types.NamespacedName(config.KubeVIPMapFrom(os.Getenv))
+		read.Interface, read.KubeVIP = theirs.Interface, types.NamespacedName(config.KubeVIPMapFrom(os.Getenv))
 		if o.NodeName = cmp.Or(o.NodeName, theirs.NodeName); o.NodeName == "" {
 			return fmt.Errorf("--node-name is needed")
 		}
-		o.Config = config.Default()
+		read.Config = config.Default()
 		if configFile != "" {
-			if o.Config, err = config.Load(configFile); err != nil {
+			if read.Config, err = config.Load(configFile); err != nil {
 				return err
 			}
 		}
-		if o.Config, err = servedClasses(o.Config, &classic, os.Environ()); err != nil {
+		if read.Config, err = servedClasses(read.Config, &metallb, os.Environ()); err != nil {
 			return err
 		}
-		o.MetalLBNamespace, o.Pod = classic.namespace, podIn(classic.namespace)
-		if metricsAddress, err = classic.metrics(metricsAddress); err != nil {
+		read.MetalLBNamespace = metallb.namespace
+		observed.Namespace, observed.Pod, observed.Objects = metallb.namespace, podIn(metallb.namespace), read.Config.Uses(lb.MetalLB)
+		if metricsAddress, err = metallb.metrics(metricsAddress); err != nil {
 			return err
 		}
-		if healthAddress, err = classic.health(healthAddress, "127.0.0.1"); err != nil {
+		if healthAddress, err = metallb.health(healthAddress, "127.0.0.1"); err != nil {
 			return err
 		}
 		if !f.Changed("announce-interval") {
-			if o.Refresh, err = refreshOf(f, refresh, theirs.Refresh); err != nil {
+			if interval, err = refreshOf(f, refresh, theirs.Refresh); err != nil {
 				return err
 			}
 		}
@@ -97,7 +105,7 @@ with NET_ADMIN and NET_RAW.`,
 		if err != nil && (f.Changed("exclude-interfaces-file") || !errors.Is(err, fs.ErrNotExist)) {
 			return fmt.Errorf("read which interfaces are excluded: %w", err)
 		}
-		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
+		if o.Log, err = logs.logger(os.Stderr, read.Config.ClusterName); err != nil {
 			return err
 		}
 		tellNeedless(f, o.Log, needlessForAgent...)
@@ -112,6 +120,15 @@ with NET_ADMIN and NET_RAW.`,
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		o.Registry = registry
+		read.REST, read.Log = o.REST, o.Log
+		o.Sources = read
+		observed.REST, observed.Log, observed.Node, observed.Registry = o.REST, o.Log, o.NodeName, registry
+		observer, err := metallbobserver.New(observed)
+		if err != nil {
+			return err
+		}
+		o.Observer = observer
+		o.Announcer = layer2.New(layer2.Options{Log: o.Log, Refresh: interval, Sent: observer.Sent, Registry: registry})
 		var ready atomic.Bool
 		o.Ready = func() { ready.Store(true) }
 		var beat atomic.Pointer[time.Time]

@@ -16,9 +16,9 @@ type metric struct{ name, kind, help, labels string }
 func metricsPage(p *page) error {
 	p.title("Metrics", "internal/controller, internal/cloudscale and internal/agent", "Served at `/metrics` over HTTPS. Clients need the ClusterRole `fairlead-metrics-reader`, which\nthe chart installs (`metallb-fairlead-metrics-reader` in a release named `metallb`). Metrics of\nthe Go runtime and of the process are included.")
 	for _, daemon := range []struct{ heading, about, sources string }{
-		{"Controller", "Metrics of controller-runtime are included.", "internal/controller/*.go"},
+		{"Controller", "Metrics of controller-runtime are included.", "internal/controller/*.go internal/controller/*/*.go"},
 		{"Controller, in a cloud", "If cloudscale.ch is configured. The metrics `node_controller_…` and\n`cloud_node_lifecycle_controller_…` of the node controllers, which all cloud controller\nmanagers have, are included.", "internal/cloudscale/*.go"},
-		{"Agent", "Each agent reports on its own node. The chart's value `agent.metricsPort` sets the port of the\nnode. Without it, metrics are served on a loopback address only.\n\nMetrics that start with `metallb_` have the same names and meaning as MetalLB's.\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are missing, because the\nkernel answers requests and does not count them.", "internal/agent/*.go"},
+		{"Agent", "Each agent reports on its own node. The chart's value `agent.metricsPort` sets the port of the\nnode. Without it, metrics are served on a loopback address only.\n\nMetrics that start with `metallb_` have the same names and meaning as MetalLB's.\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are missing, because the\nkernel answers requests and does not count them.", "internal/agent/*.go internal/agent/*/*.go"},
 	} {
 		found, err := metricsIn(daemon.sources)
 		if err != nil {
@@ -34,11 +34,15 @@ func metricsPage(p *page) error {
 	return nil
 }
 
-// metricsIn returns the metrics that the files of a pattern describe, by name.
-func metricsIn(pattern string) ([]metric, error) {
-	paths, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil, err
+// metricsIn returns the metrics that the files of patterns describe, by name.
+func metricsIn(patterns string) ([]metric, error) {
+	var paths []string
+	for pattern := range strings.FieldsSeq(patterns) {
+		matched, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, matched...)
 	}
 	parsed, err := goFiles(slices.DeleteFunc(paths, func(p string) bool { return strings.HasSuffix(p, "_test.go") })...)
 	if err != nil {
@@ -55,7 +59,7 @@ func metricsIn(pattern string) ([]metric, error) {
 		})
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no metric found in %s", pattern)
+		return nil, fmt.Errorf("no metric found in %s", patterns)
 	}
 	slices.SortFunc(found, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
 	return found, nil

@@ -3,17 +3,14 @@ package agent
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"fairlead.io/internal/compat"
-	"fairlead.io/internal/compat/metallb"
-	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/agent/dhcplease"
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/lb"
 )
@@ -22,8 +19,8 @@ import (
 // announced. A change of one Service costs the same whatever the number of
 // Services. It is not safe for concurrent use.
 type directory struct {
-	pools    []lb.Pool
-	orphans  func(pool string) []lb.Advertisement // of a pool of MetalLB's that is gone
+	pools    *sources.Pools
+	leases   leased
 	services map[types.NamespacedName]*offer
 	// serving has, by Service and by EndpointSlice of it, the nodes with an
 	// endpoint that serves; owner has the Service of each of those slices.
@@ -31,56 +28,82 @@ type directory struct {
 	owner     map[types.NamespacedName]types.NamespacedName
 	addresses map[netip.Addr][]*offer // oldest first
 	nodes     sets.Set[netip.Addr]    // addresses of nodes
-	leasing
 }
 
-// offer is one Service that has addresses.
+// leased is what the directory must know of addresses that DHCP servers assign:
+// dhcplease.Leases.
+type leased interface {
+	// Addresses returns what this node has leased for a Service.
+	Addresses(service types.NamespacedName) []netip.Addr
+	// Name returns the name of the lease that a Service wants of a family, or "";
+	// Names returns those of all families.
+	Name(service types.NamespacedName, f lb.Family) string
+	Names(service types.NamespacedName) []string
+	// Look has leases decided about again.
+	Look(names ...string)
+}
+
+// offer is one Service that has addresses, or gets some from a DHCP server.
 type offer struct {
-	request lb.Request
+	*sources.Service
 	// has are the addresses that it publishes, and those that this node has leased
 	// for it.
-	has, published []netip.Addr
-	local          bool // needs an endpoint on the node that has the address
-	// classic is the pool of MetalLB's kind that the addresses are from, as was
-	// written down with them; it may be gone.
-	classic string
-	// leaseWish is what matters where the address is for a DHCP server to give.
-	leaseWish
+	has []netip.Addr
 }
 
-func newDirectory() *directory {
+func newDirectory(l leased) *directory {
 	return &directory{
-		orphans:   func(string) []lb.Advertisement { return nil },
+		pools: sources.NewPools(nil, nil), leases: l,
 		services:  map[types.NamespacedName]*offer{},
 		serving:   map[types.NamespacedName]map[string]sets.Set[string]{},
 		owner:     map[types.NamespacedName]types.NamespacedName{},
 		addresses: map[netip.Addr][]*offer{},
-		leasing:   newLeasing(),
 	}
 }
 
-// setService takes over what s says now, a Service whose class may use the pools
-// of dialects; nil is one that is gone or not ours. It returns the addresses that
-// may be announced otherwise now.
-func (d *directory) setService(key types.NamespacedName, s *corev1.Service, dialects []lb.Dialect) []netip.Addr {
+// setService takes over what a Service says now; nil is one that is gone or not
+// ours. It returns the addresses that may be announced otherwise now.
+func (d *directory) setService(key types.NamespacedName, s *sources.Service) []netip.Addr {
 	affected := sets.New[netip.Addr]()
 	if old := d.services[key]; old != nil {
 		affected.Insert(old.has...)
 		d.leave(old)
 		delete(d.services, key)
-		affected.Insert(d.unlist(old)...)
 	}
 	if s != nil {
-		o := &offer{request: compat.Context{Dialects: dialects, KubeVIP: d.kubevip}.Request(s), published: native.Published(s), classic: classicPool(s),
-			local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
-		affected.Insert(d.list(o, s)...)
-		if o.has = d.addressesOf(o); len(o.has) > 0 || o.leases() {
+		o := &offer{Service: s}
+		if o.has = d.addressesOf(o); len(o.has) > 0 || s.Lease != nil {
 			d.services[key] = o
 			affected.Insert(o.has...)
 			d.enter(o)
 		}
 	}
 	return affected.UnsortedList()
+}
+
+// addressesOf returns what o publishes and what this node has leased for it.
+func (d *directory) addressesOf(o *offer) []netip.Addr {
+	out := slices.Clone(o.Published)
+	for _, a := range d.leases.Addresses(o.Request.Service) {
+		if !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// rehouse has a Service live on the addresses that it has now, and returns these and
+// those before.
+func (d *directory) rehouse(key types.NamespacedName) []netip.Addr {
+	o := d.services[key]
+	if o == nil {
+		return nil
+	}
+	was := o.has
+	d.leave(o)
+	o.has = d.addressesOf(o)
+	d.enter(o)
+	return slices.Concat(was, o.has)
 }
 
 // enter has o live on its addresses; leave ends that.
@@ -96,10 +119,10 @@ func (d *directory) leave(o *offer) {
 	}
 }
 
-// byAge returns all with o in its place, the oldest first.
+// byAge returns all with o added, the oldest first.
 func byAge(all []*offer, o *offer) []*offer {
 	at, _ := slices.BinarySearchFunc(all, o, func(x, y *offer) int {
-		if x.request.Older(&y.request) {
+		if x.Request.Older(&y.Request) {
 			return -1
 		}
 		return 1
@@ -152,8 +175,9 @@ func (d *directory) setSlice(key types.NamespacedName, slice *discoveryv1.Endpoi
 			delete(d.serving, service)
 		}
 	}
+	d.leases.Look(d.leases.Names(service)...)
 	if o := d.services[service]; o != nil {
-		return slices.Concat(o.has, o.tokensOf())
+		return slices.Clone(o.has)
 	}
 	return nil
 }
@@ -161,13 +185,6 @@ func (d *directory) setSlice(key types.NamespacedName, slice *discoveryv1.Endpoi
 // canServe: an endpoint that is terminating serves until it says otherwise.
 func canServe(c discoveryv1.EndpointConditions) bool {
 	return c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving
-}
-
-// setPools takes over all pools, and how the addresses of a pool of MetalLB's
-// that is gone are advertised.
-func (d *directory) setPools(pools []lb.Pool, orphans func(pool string) []lb.Advertisement) {
-	slices.SortFunc(pools, func(x, y lb.Pool) int { return strings.Compare(x.Key.String(), y.Key.String()) })
-	d.pools, d.orphans = pools, orphans
 }
 
 // setNodes takes over the addresses of all nodes, and returns those of Services
@@ -185,9 +202,9 @@ func (d *directory) setNodes(nodes sets.Set[netip.Addr]) []netip.Addr {
 
 // tenants returns the Services that live on a, the oldest first. The address of
 // a node is nobody's, whatever is published: serving it, and fencing it
-// elsewhere, would take the node off the network. Of Services
-// that have an address together without having agreed to share it, only the
-// oldest counts, as the controller will decide as well.
+// elsewhere, would take the node off the network. Of Services that have one address
+// without having agreed to share it, only the oldest counts, as the controller will
+// decide as well.
 func (d *directory) tenants(a netip.Addr) []*offer {
 	all := d.addresses[a]
 	if len(all) == 0 || d.nodes.Has(a) {
@@ -195,7 +212,7 @@ func (d *directory) tenants(a netip.Addr) []*offer {
 	}
 	out := all[:1:1]
 	for _, o := range all[1:] {
-		if key := all[0].request.ShareKey; key != "" && o.request.ShareKey == key {
+		if key := all[0].Request.ShareKey; key != "" && o.Request.ShareKey == key {
 			out = append(out, o)
 		}
 	}
@@ -206,7 +223,7 @@ func (d *directory) tenants(a netip.Addr) []*offer {
 func (d *directory) ports(a netip.Addr) []lb.Port {
 	var out []lb.Port
 	for _, o := range d.tenants(a) {
-		out = append(out, o.request.Ports...)
+		out = append(out, o.Request.Ports...)
 	}
 	return out
 }
@@ -215,58 +232,14 @@ func (d *directory) ports(a netip.Addr) []lb.Port {
 func (d *directory) names(a netip.Addr) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, o := range d.tenants(a) {
-		out = append(out, o.request.Service)
+		out = append(out, o.Request.Service)
 	}
 	return out
 }
 
-// classicPool returns the pool of MetalLB's kind that the addresses of s are
-// from, as was written down with them, or "".
-func classicPool(s *corev1.Service) string {
-	for key := range strings.SplitSeq(s.Annotations[native.AnnotationAllocatedFrom], ",") {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(key), string(lb.MetalLB)+"/"); ok {
-			return name
-		}
-	}
-	if _, ours := s.Annotations[native.AnnotationAllocatedFrom]; ours {
-		return ""
-	}
-	return s.Annotations[metallb.AnnotationAllocatedFrom]
-}
-
-// pool returns the one that a, an address of o, is from, and its advertisements;
-// of several that have it, the one that is written down with it. An address that
-// is out of pool is announced as that pool is, if it is of MetalLB's kind; a native
-// one as by a pool that says nothing.
+// pool returns the one that a, an address of o, is from, and how it is advertised.
 func (d *directory) pool(a netip.Addr, o *offer) (lb.PoolKey, []lb.Advertisement) {
-	if o.tokens[lb.FamilyOf(a)].IsValid() {
-		return lb.PoolKey{Dialect: lb.KubeVIP, Name: d.kubevip.PoolKey(o.request.Service.Namespace)}, o.advertised()
-	}
-	classic := lb.PoolKey{Dialect: lb.MetalLB, Name: o.classic}
-	var found, shrunk *lb.Pool
-	named := false
-	for i := range d.pools {
-		switch p := &d.pools[i]; {
-		case p.Key == classic && p.Contains(a):
-			return p.Key, o.amended(p)
-		case p.Key == classic:
-			shrunk = p
-		case !p.Contains(a):
-		case !named && slices.Contains(o.request.From, p.Key.Name):
-			found, named = p, true
-		case found == nil:
-			found = p
-		}
-	}
-	switch {
-	case found != nil:
-		return found.Key, o.amended(found)
-	case shrunk != nil:
-		return shrunk.Key, o.amended(shrunk)
-	case o.classic != "":
-		return classic, d.orphans(o.classic)
-	}
-	return lb.PoolKey{Dialect: lb.Native}, o.advertised()
+	return d.pools.Of(a, o.Service)
 }
 
 // advertisements returns those that are for a as an address of o, and whether it
@@ -277,8 +250,8 @@ func (d *directory) advertisements(a netip.Addr, o *offer) (ads []lb.Advertiseme
 	for _, ad := range all {
 		if len(ad.ServiceSelectors) == 0 {
 			ads = append(ads, ad)
-		} else if slices.ContainsFunc(ad.ServiceSelectors, func(s labels.Selector) bool { return s.Matches(o.request.Labels) }) {
-			unshareable = unshareable || o.shares(lb.FamilyOf(a))
+		} else if slices.ContainsFunc(ad.ServiceSelectors, func(s labels.Selector) bool { return s.Matches(o.Request.Labels) }) {
+			unshareable = unshareable || dhcplease.Shares(&o.Request, lb.FamilyOf(a))
 			ads = append(ads, ad)
 		}
 	}
@@ -293,35 +266,60 @@ func (d *directory) announced(a netip.Addr) []*offer {
 	})
 }
 
-// candidate returns what the election needs to know about a.
-func (d *directory) candidate(a netip.Addr) elect.Address {
-	out := elect.Address{Addr: a, HashKey: a}
-	tenants, announced := d.tenants(a), d.announced(a)
-	if len(tenants) > 0 {
-		out.HashKey = tenants[0].hashKey()
-		out.Unshareable = len(announced) == 0
+// lease returns the name of the lease that a is, or would be, or "".
+func (d *directory) lease(a netip.Addr) string {
+	for _, o := range d.tenants(a) {
+		if name := d.leases.Name(o.Request.Service, lb.FamilyOf(a)); name != "" {
+			return name
+		}
 	}
-	d.fill(&out, announced)
-	return out
+	return ""
 }
 
-// fill says of out, an address, what is known of the Services that it is
-// announced for.
-func (d *directory) fill(out *elect.Address, announced []*offer) {
+// hashKey is the same for all addresses of a Service, whatever it leases.
+func (d *directory) hashKey(o *offer) string {
+	if names := d.leases.Names(o.Request.Service); len(names) > 0 {
+		return names[0]
+	}
+	return o.has[0].String()
+}
+
+// candidate returns what the election needs to know about a.
+func (d *directory) candidate(a netip.Addr) elect.Address {
+	out := elect.Address{Addr: a}
+	tenants, announced := d.tenants(a), d.announced(a)
+	if len(tenants) > 0 {
+		out.HashKey = d.hashKey(tenants[0])
+		out.Unshareable = len(announced) == 0
+	}
 	// Services share an address of one pool, and advertisements for some Services
 	// only are not for those that share: what is for one is for all.
 	if len(announced) > 0 {
-		out.Advertisements, _ = d.advertisements(out.Addr, announced[0])
+		out.Advertisements, _ = d.advertisements(a, announced[0])
 	}
-	// A node that is to have the pods of one Local Service must have those of
-	// all: sharing asks for the same selector.
+	var names []types.NamespacedName
 	for _, o := range announced {
-		for _, nodes := range d.serving[o.request.Service] {
+		names = append(names, o.Request.Service)
+	}
+	d.fillServing(&out, names)
+	return out
+}
+
+// fillServing says of an address where the Services serve that it is announced for.
+// A node that is to have the pods of one Local Service must have those of all:
+// sharing asks for the same selector.
+func (d *directory) fillServing(out *elect.Address, services []types.NamespacedName) {
+	for _, key := range services {
+		o := d.services[key]
+		if o == nil {
+			continue
+		}
+		for _, nodes := range d.serving[key] {
 			out.AnyServing = true
-			if o.local {
+			if o.Local {
 				out.ServingNodes = nodes.Union(out.ServingNodes)
 			}
 		}
-		out.NeedsLocal = out.NeedsLocal || o.local
+		out.NeedsLocal = out.NeedsLocal || o.Local
 	}
 }

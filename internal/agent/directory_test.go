@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"testing"
@@ -16,7 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
 )
 
@@ -50,11 +53,25 @@ func sliceOf(service, name string, nodes ...string) *discoveryv1.EndpointSlice {
 	return s
 }
 
-func noOrphans(string) []lb.Advertisement { return nil }
+// readerOf reads Services whose class may use the pools of these formats.
+func readerOf(dialects ...lb.Dialect) *sources.Reader {
+	c := config.Default()
+	c.Classes = []config.Class{{Backend: config.Announce, Pools: dialects}}
+	return sources.New(sources.Options{Config: c, Log: slog.New(slog.DiscardHandler)}, nil)
+}
 
 func put(d *directory, s *corev1.Service) []netip.Addr {
-	return d.setService(client.ObjectKeyFromObject(s), s, []lb.Dialect{lb.Native, lb.MetalLB})
+	s.Spec.Type = corev1.ServiceTypeLoadBalancer
+	return d.setService(client.ObjectKeyFromObject(s), readerOf(lb.Native, lb.MetalLB).Service(s))
 }
+
+// noLeases is for directories of which nothing is leased.
+type noLeases struct{}
+
+func (noLeases) Addresses(types.NamespacedName) []netip.Addr { return nil }
+func (noLeases) Name(types.NamespacedName, lb.Family) string { return "" }
+func (noLeases) Names(types.NamespacedName) []string         { return nil }
+func (noLeases) Look(...string)                              {}
 
 func addrs(texts ...string) []netip.Addr {
 	var out []netip.Addr
@@ -72,20 +89,20 @@ func same(t *testing.T, what string, got, want any) {
 }
 
 func TestTenantsShareOnlyIfTheyAgree(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(noLeases{})
 	put(d, serviceOf("young", 1, "", 22, "192.0.2.1"))
 	put(d, serviceOf("b", 2, "key", 443, "192.0.2.1"))
 	put(d, serviceOf("a", 3, "key", 80, "192.0.2.1"))
 	addr := addrs("192.0.2.1")[0]
 	same(t, "ports", d.ports(addr), []lb.Port{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}})
 	same(t, "names", d.names(addr), "[shop/a shop/b]")
-	d.setService(types.NamespacedName{Namespace: "shop", Name: "a"}, nil, nil)
-	d.setService(types.NamespacedName{Namespace: "shop", Name: "b"}, nil, nil)
+	d.setService(types.NamespacedName{Namespace: "shop", Name: "a"}, nil)
+	d.setService(types.NamespacedName{Namespace: "shop", Name: "b"}, nil)
 	same(t, "names when the others are gone", d.names(addr), "[shop/young]")
 }
 
 func TestAChangeNamesTheAddressesItConcerns(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(noLeases{})
 	same(t, "new", put(d, serviceOf("web", 1, "", 80, "192.0.2.1")), addrs("192.0.2.1"))
 	moved := put(d, serviceOf("web", 1, "", 80, "192.0.2.2"))
 	slices.SortFunc(moved, netip.Addr.Compare)
@@ -95,13 +112,13 @@ func TestAChangeNamesTheAddressesItConcerns(t *testing.T) {
 	same(t, "endpoints", d.setSlice(key, sliceOf("web", "web-1", "n1")), addrs("192.0.2.2"))
 	same(t, "the same endpoints", d.setSlice(key, sliceOf("web", "web-1", "n1", "n1")), []netip.Addr(nil))
 	same(t, "endpoints gone", d.setSlice(key, nil), addrs("192.0.2.2"))
-	same(t, "gone", d.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil, nil), addrs("192.0.2.2"))
+	same(t, "gone", d.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil), addrs("192.0.2.2"))
 	d.setSlice(types.NamespacedName{Namespace: "shop", Name: "x"}, nil)
 	same(t, "nothing is left", len(d.addresses)+len(d.owner)+len(d.services)+len(d.serving), 0)
 }
 
 func TestASliceThatBecomesAnotherServices(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(noLeases{})
 	put(d, serviceOf("web", 1, "", 80, "192.0.2.1"))
 	put(d, serviceOf("shop", 1, "", 80, "192.0.2.2"))
 	key := types.NamespacedName{Namespace: "shop", Name: "x"}
@@ -116,7 +133,7 @@ func TestASliceThatBecomesAnotherServices(t *testing.T) {
 
 // Whatever a Service publishes, a node's address is not announced.
 func TestTheAddressOfANodeHasNoTenants(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(noLeases{})
 	put(d, serviceOf("web", 1, "", 80, "192.0.2.1", "192.0.2.2"))
 	nodes := sets.New(addrs("192.0.2.1", "192.0.2.9")...)
 	same(t, "becomes a node's", d.setNodes(nodes), addrs("192.0.2.1"))
@@ -128,8 +145,8 @@ func TestTheAddressOfANodeHasNoTenants(t *testing.T) {
 }
 
 func TestCandidate(t *testing.T) {
-	d := newDirectory()
-	d.setPools([]lb.Pool{native.Pool(poolOf(t, `{addresses: [192.0.2.0/28], advertise: {interfaces: [eth1], failback: true, preferredNodes: [{weight: 5, selector: {}}]}}`))}, noOrphans)
+	d := newDirectory(noLeases{})
+	d.pools = sources.NewPools([]lb.Pool{native.Pool(poolOf(t, `{addresses: [192.0.2.0/28], advertise: {interfaces: [eth1], failback: true, preferredNodes: [{weight: 5, selector: {}}]}}`))}, nil)
 	local := serviceOf("web", 1, "", 80, "192.0.2.1", "2001:db8::1")
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	put(d, local)
@@ -143,7 +160,7 @@ func TestCandidate(t *testing.T) {
 	if !c.AnyServing || !c.NeedsLocal || !c.ServingNodes.HasAll("n1", "n3") || c.ServingNodes.Len() != 2 || len(c.Advertisements) != 1 || c.InterfacesOn(nil) != nil {
 		t.Errorf("%+v", c)
 	}
-	if c.HashKey != v4 {
+	if c.HashKey != v4.String() {
 		t.Errorf("both addresses of a Service must move as one, but %s is hashed for %s", c.HashKey, v6)
 	}
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -16,20 +15,21 @@ import (
 type holding struct {
 	epoch  uint64
 	up     bool     // the kernel answers for it
-	places []string // interfaces it is on, if up
+	ifaces []string // interfaces it is on, if up
 	since  time.Time
 
 	probing bool
 	// rival is a host on the LAN that is no node and uses the address; it is not
 	// used here until a probe finds it free.
 	rival net.HardwareAddr
-	// told is when that was said last.
-	told time.Time
-	// tenants are the Services that were told that it is here, and refused those
-	// that were told why it is not for them; offSubnet is whether that was told.
+	// reported is when an event last said so.
+	reported time.Time
+	// tenants are the Services with an event that says that it is here, and refused
+	// those with one that says why it is not for them; offSubnet is whether there is
+	// an event about that.
 	tenants, refused []tenancy
 	offSubnet        bool
-	// inherited from an earlier agent on this node, which has told all that.
+	// inherited from an earlier agent on this node, which has written all these.
 	inherited bool
 	// failed: the kernel refused it.
 	failed bool
@@ -39,32 +39,45 @@ type holding struct {
 // failureRetry is how often the kernel is asked again.
 const failureRetry = time.Second
 
-// rivalTold is how often the same stranger is told of.
-const rivalTold = 10 * time.Minute
+// repeatAfter is how often the same conflict is reported.
+const repeatAfter = 10 * time.Minute
 
-// rivalRetry is how often an address that a stranger uses is probed again.
+// rivalRetry is how often an address that another host uses is probed again.
 const rivalRetry = 15 * time.Second
 
-// estrangement is for how long after it took an address a node does not yield to
-// another one that is no member: two leases, within which one whose agent has
-// died falls silent.
-const estrangement = 2 * nft.Lease
+// rivalGrace is for how long after it took an address a node does not yield to
+// another one that is no member: twice the fence's time, within which one whose
+// agent has died falls silent.
+const rivalGrace = 2 * nft.FenceTime
+
+// claimed returns what is claimed of addr.
+func (a *agent) claimed(addr netip.Addr) []member.Claim { return a.claims[member.Addr(addr)] }
 
 // claimsOf returns what is claimed of addr: by the others as they say, by this
-// node as it is; and which node had it last, "" if none is known or the last
-// that claimed it has found, or is finding out, whether a stranger uses it.
+// node as it is; and which node had it last, "" if none is known or the last that
+// claimed it has found, or is finding out, whether another host uses it.
 func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
+	var mine *elect.Claim
 	if h := a.held[addr]; h != nil {
-		return a.claimsWith(addr, &elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up})
+		mine = &elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up}
 	}
-	return a.claimsWith(addr, nil)
+	claims, up, down := claimsWith(a.claimed(addr), a.node, mine)
+	if up.Node != "" {
+		a.had[addr] = up.Node
+	}
+	if down > up.Epoch {
+		return claims, ""
+	}
+	return claims, a.had[addr]
 }
 
-// claimsWith is claimsOf where mine is what this node claims, if anything.
-func (a *agent) claimsWith(addr netip.Addr, mine *elect.Claim) (claims []elect.Claim, last string) {
-	var own, up, down uint64 // the highest epochs
-	for _, c := range a.claims[addr] {
-		if c.Node == a.node {
+// claimsWith returns claims as the election wants them, where mine is what node
+// claims itself, if anything; the highest claim of another node that is or was up;
+// and the highest epoch of one that is not.
+func claimsWith(all []member.Claim, node string, mine *elect.Claim) (claims []elect.Claim, up elect.Claim, down uint64) {
+	var own uint64
+	for _, c := range all {
+		if c.Node == node {
 			own = max(own, c.Epoch)
 			continue
 		}
@@ -72,23 +85,20 @@ func (a *agent) claimsWith(addr netip.Addr, mine *elect.Claim) (claims []elect.C
 		switch {
 		case !c.Up:
 			down = max(down, c.Epoch)
-		case c.Epoch >= up:
-			up, a.had[addr] = c.Epoch, c.Node
+		case c.Epoch >= up.Epoch:
+			up = elect.Claim{Node: c.Node, Epoch: c.Epoch}
 		}
 	}
 	if mine != nil {
 		claims = append(claims, *mine)
-	} else if own > max(up, down) { // of an earlier agent on this node
-		claims = append(claims, elect.Claim{Node: a.node, Epoch: own})
+	} else if own > max(up.Epoch, down) { // of an earlier agent on this node
+		claims = append(claims, elect.Claim{Node: node, Epoch: own})
 	}
-	if down > up {
-		return claims, ""
-	}
-	return claims, a.had[addr]
+	return claims, up, down
 }
 
 // decide does what is to be done about one address. What changes the kernel is
-// collected in a.rising and a.falling, and done for all addresses together.
+// collected in a.rising and a.falling, and done for all addresses at once.
 func (a *agent) decide(addr netip.Addr, now time.Time) {
 	h := a.held[addr]
 	if len(a.directory.tenants(addr)) == 0 || a.isolated {
@@ -97,26 +107,26 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		}
 		return
 	}
-	if token, ok := a.directory.tokenFor(addr); ok {
-		a.decideLeased(addr, token, now)
+	if lease := a.directory.lease(addr); lease != "" {
+		a.decideLeased(addr, lease, now)
 		return
 	}
 	candidate := a.directory.candidate(addr)
 	claims, last := a.claimsOf(addr)
 	outcome := elect.Elect(candidate, a.voters, claims)
-	a.tellNobody(addr, outcome)
-	if h != nil && h.up && len(a.places(&candidate)) == 0 {
+	a.reportRefused(addr, outcome)
+	if h != nil && h.up && len(a.ifacesFor(&candidate)) == 0 {
 		a.falling = append(a.falling, addr)
 		return
 	}
 	switch task := outcome.Task(a.node, claims); task {
 	case elect.Take:
-		if up := h != nil && h.up; !up && !a.settled(a.places(&candidate), now) {
+		if up := h != nil && h.up; !up && !a.settled(a.ifacesFor(&candidate), now) {
 			return
 		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:
-		if want := a.places(&candidate); !slices.Equal(want, h.places) {
+		if want := a.ifacesFor(&candidate); !slices.Equal(want, h.ifaces) {
 			a.rising = append(a.rising, addr) // on other interfaces now
 		}
 	case elect.Drop, elect.Nothing:
@@ -127,24 +137,25 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	}
 }
 
-// places returns the interfaces on which this node has the address.
-func (a *agent) places(of *elect.Address) []string {
-	return places(of.Addr, of.InterfacesOn(a.labels), a.links, a.scope.excluded)
+// ifacesFor returns the interfaces on which this node would have the address.
+func (a *agent) ifacesFor(of *elect.Address) []string {
+	return carriers(of.Addr, of.InterfacesOn(a.labels), a.links, a.scope.excluded)
 }
 
-func (a *agent) placesOf(addr netip.Addr) []string {
-	if token, ok := a.directory.tokenFor(addr); ok {
-		if h := a.leaseholds[token]; h != nil {
-			return []string{h.place}
+// ifacesOf is ifacesFor; an address that is leased is where the lease is.
+func (a *agent) ifacesOf(addr netip.Addr) []string {
+	if lease := a.directory.lease(addr); lease != "" {
+		if l, ok := a.leases.Held(lease); ok {
+			return []string{l.Interface}
 		}
 		return nil
 	}
 	candidate := a.directory.candidate(addr)
-	return a.places(&candidate)
+	return a.ifacesFor(&candidate)
 }
 
-// take claims an address. One that nobody is known to have had is probed first:
-// somebody who is no node may use it. One that moves is not: its users wait.
+// take claims an address. One that no node is known to have had is probed first:
+// another host may use it. One that moves is not: its users wait.
 func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now time.Time) {
 	switch {
 	case h == nil:
@@ -161,63 +172,72 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 	}
 	h.probing = true
 	a.claimsDirty = true
-	a.probe(addr)
+	members := a.members // replaced as a whole
+	a.announcer.Probe(addr, a.ifacesOf(addr), func(mac net.HardwareAddr) bool { return isMember(members, mac) })
+}
+
+// hear takes over what the announcer has heard.
+func (a *agent) hear(n News, now time.Time) {
+	if n.Probe {
+		a.probed(n, now)
+		return
+	}
+	a.sighted(n.Addr, n.MAC, n.Interface, now)
 }
 
 // probed takes over the answer of a probe.
-func (a *agent) probed(r probeResult, now time.Time) {
-	h := a.held[r.addr]
+func (a *agent) probed(n News, now time.Time) {
+	h := a.held[n.Addr]
 	if h == nil || !h.probing {
 		return
 	}
 	h.probing = false
-	if r.rival == nil {
+	if n.MAC == nil {
 		if h.rival != nil {
-			a.log.Info("address is free again", "address", r.addr)
+			a.log.Info("address is free again", "address", n.Addr)
 		}
 		h.rival = nil
-		a.came[r.addr] = ""
-		a.rising = append(a.rising, r.addr)
+		a.came[n.Addr] = ""
+		a.rising = append(a.rising, n.Addr)
 		return
 	}
-	a.concede(r.addr, h, r.rival, r.place, now)
+	a.concede(n.Addr, h, n.MAC, n.Interface, now)
 }
 
-// heard is told of every frame in which another host says that it has addr. A
-// member is not meant: the two settle it by their claims. A stranger is told off
-// once; if it insists, it has its way (RFC 5227 §2.4). A node that is no member,
-// because gossip between us fails, has taken the address believing that this one
-// is dead, and has it from then on; unless this node has just taken it, in which
-// case it is the other that believes so, or that is dead and has a lease to live.
-func (a *agent) heard(addr netip.Addr, mac net.HardwareAddr, place string, now time.Time) {
+// sighted is called with every frame in which another host says that it has addr.
+// Members do not count: the two settle it by their claims. A host that is no node
+// is answered once; if it insists, it has its way (RFC 5227 §2.4). A node that is
+// no member, because gossip between us fails, has taken the address believing that
+// this one is dead, and has it from then on; unless this node has just taken it, in
+// which case it is the other that believes so, or that is dead and whose fence still
+// stands.
+func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now time.Time) {
 	h := a.held[addr]
 	if h == nil || !h.up || isMember(a.members, mac) {
 		return
 	}
 	if node := a.nodeOf(mac); node != "" {
-		if now.Sub(h.since) > estrangement {
-			a.log.Warn("address is announced by a node that this one has lost", "address", addr, "node", node)
+		if now.Sub(h.since) > rivalGrace {
+			a.log.Warn("a node that is no member announces the address", "address", addr, "node", node)
 			a.yield(addr, h, mac, now)
 		}
 		return
 	}
-	if a.defend(addr, place) {
+	if a.announcer.Defend(addr, iface) {
 		return
 	}
-	a.concede(addr, h, mac, place, now)
+	a.concede(addr, h, mac, iface, now)
 }
 
-// concede leaves an address to a stranger until it is free again.
-func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, place string, now time.Time) {
-	if same := slices.Equal(h.rival, mac) && now.Sub(h.told) < rivalTold; a.nodeOf(mac) == "" && !same {
-		h.told = now
+// concede leaves an address to a host that is no node until it is free again.
+func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, iface string, now time.Time) {
+	if same := slices.Equal(h.rival, mac) && now.Sub(h.reported) < repeatAfter; a.nodeOf(mac) == "" && !same {
+		h.reported = now
 		a.metrics.conflicts.Inc()
-		a.tellConflict(addr, mac, place)
+		a.reportConflict(addr, mac, iface)
 	}
 	a.yield(addr, h, mac, now)
-	for _, token := range a.directory.leasesAt(addr) {
-		a.decline(a.leaseholds[token], fmt.Sprintf("%s is used by the host with the hardware address %s", addr, mac))
-	}
+	a.leases.InUse(addr, mac)
 }
 
 // yield stops using an address until it is free. The claim stays, so that no
@@ -230,8 +250,8 @@ func (a *agent) yield(addr netip.Addr, h *holding, mac net.HardwareAddr, now tim
 	}
 }
 
-// forgive tries addresses again that were left to a stranger who has turned out
-// to be a node: agents that are started at the same moment ask for the same
+// forgive tries addresses again that were left to a host that has turned out to
+// be a node: agents that are started at the same moment ask for the same
 // addresses before they know each other.
 func (a *agent) forgive() {
 	for addr, h := range a.held {
@@ -239,6 +259,16 @@ func (a *agent) forgive() {
 			h.rival = nil
 			a.dirty[addr] = true
 			a.reportDirty = true
+		}
+	}
+}
+
+// retryFailed probes again what other hosts used, and tries again what failed.
+func (a *agent) retryFailed() {
+	now := time.Now()
+	for addr, h := range a.held {
+		if (h.rival != nil || h.failed) && !h.probing && !now.Before(h.retry) {
+			a.dirty[addr] = true
 		}
 	}
 }

@@ -2,14 +2,12 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -27,23 +25,15 @@ var (
 )
 
 // newTestAgent is the agent of node a among a, b and c, with one Service, and
-// without a kernel: what would be done is collected.
+// without a kernel. The loop does not run: tests call what it would.
 func newTestAgent(t *testing.T) *agent {
 	t.Helper()
-	a := &agent{
-		node: "a", log: slog.New(slog.DiscardHandler), directory: newDirectory(), probes: make(chan probeResult, 1),
-		claims: map[netip.Addr][]member.Claim{}, held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{},
-		state: nft.State{VIPs: map[netip.Addr]nft.VIP{}}, outlets: map[string]*outlet{}, nobody: map[netip.Addr]string{},
-		dirty: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, macs: map[string][]net.HardwareAddr{},
-		settling: map[string]time.Time{}, members: map[string]member.Meta{},
-		reporter: &reporter{arrived: make(chan struct{}, 1)}, metrics: newMetrics(prometheus.NewRegistry(), func() float64 { return 0 }),
-		scope: scope{excluded: inward, named: map[string]bool{}},
-		links: []link.Link{{Name: "eth0", Up: true, MAC: macs["a"], Global: [2]bool{true, true}}},
-	}
-	var cancel context.CancelFunc
-	a.background, cancel = context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	a := newAgent(ctx, fakeParts("a", &fakeCluster{}))
+	a.links = a.kernel.List()
 	t.Cleanup(func() {
 		cancel()
+		a.close()
 		a.running.Wait()
 	})
 	put(a.directory, serviceOf("web", 1, "", 80, vip.String()))
@@ -74,7 +64,7 @@ func setAlive(a *agent, node string, yes bool) {
 }
 
 func claim(node string, epoch uint64, up bool, standing member.Standing) member.Claim {
-	return member.Claim{Address: vip, Node: node, Epoch: epoch, Up: up, Standing: standing}
+	return member.Claim{Key: member.Addr(vip), Node: node, Epoch: epoch, Up: up, Standing: standing}
 }
 
 func TestClaims(t *testing.T) {
@@ -113,7 +103,7 @@ func TestClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTestAgent(t)
-			a.claims[vip] = c.said
+			a.claims[member.Addr(vip)] = c.said
 			if c.held != nil {
 				a.held[vip] = c.held
 			}
@@ -130,12 +120,12 @@ func TestClaims(t *testing.T) {
 func TestWhatWasANodesIsNotProbed(t *testing.T) {
 	a := newTestAgent(t)
 	now := time.Now()
-	a.claims[vip] = []member.Claim{claim("b", 1, true, member.Held)}
+	a.claims[member.Addr(vip)] = []member.Claim{claim("b", 1, true, member.Held)}
 	a.decide(vip, now)
 	if len(a.held) > 0 {
 		t.Fatal("another node's address was taken")
 	}
-	a.claims[vip] = nil
+	a.claims[member.Addr(vip)] = nil
 	setAlive(a, "b", false)
 	setAlive(a, "c", false)
 	a.decide(vip, now)
@@ -155,8 +145,8 @@ func TestProbe(t *testing.T) {
 	if h == nil || !h.probing || len(a.rising) > 0 {
 		t.Fatalf("a new address is not probed: %+v", h)
 	}
-	<-a.probes
-	a.probed(probeResult{vip, stranger, "eth0"}, now)
+	<-a.announcer.News()
+	a.probed(News{Addr: vip, MAC: stranger, Interface: "eth0", Probe: true}, now)
 	a.decide(vip, now)
 	if h.probing || h.up || len(a.rising) > 0 || len(a.reporter.events) != 1 || a.reporter.events[0].Reason != string(lb.AddressConflict) {
 		t.Errorf("a stranger's address: %+v, %d events", h, len(a.reporter.events))
@@ -165,8 +155,8 @@ func TestProbe(t *testing.T) {
 	if !h.probing {
 		t.Fatal("it is not tried again")
 	}
-	<-a.probes
-	a.probed(probeResult{addr: vip}, now)
+	<-a.announcer.News()
+	a.probed(News{Addr: vip, Probe: true}, now)
 	if h.rival != nil || len(a.rising) != 1 {
 		t.Errorf("a free address is not taken: %+v", h)
 	}
@@ -189,7 +179,7 @@ func TestForgive(t *testing.T) {
 }
 
 // Whom a node gives way to that hears another announce its address.
-func TestHeard(t *testing.T) {
+func TestSighted(t *testing.T) {
 	for name, c := range map[string]struct {
 		mac    net.HardwareAddr
 		lost   string // a node that is no member
@@ -197,19 +187,19 @@ func TestHeard(t *testing.T) {
 		yields bool
 		events int
 	}{
-		"a member":                         {mac: macs["b"], since: time.Hour},
-		"a stranger":                       {mac: stranger, since: time.Hour, yields: true, events: 1},
-		"a node that was lost":             {mac: macs["b"], lost: "b", since: time.Hour, yields: true},
-		"a dead node with a lease to live": {mac: macs["b"], lost: "b", since: time.Second},
+		"a member":                       {mac: macs["b"], since: time.Hour},
+		"a stranger":                     {mac: stranger, since: time.Hour, yields: true, events: 1},
+		"a node that was lost":           {mac: macs["b"], lost: "b", since: time.Hour, yields: true},
+		"a dead node whose fence stands": {mac: macs["b"], lost: "b", since: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTestAgent(t)
 			now := time.Now()
-			a.held[vip] = &holding{up: true, since: now.Add(-c.since), places: []string{"eth0"}}
+			a.held[vip] = &holding{up: true, since: now.Add(-c.since), ifaces: []string{"eth0"}}
 			if c.lost != "" {
 				setAlive(a, c.lost, false)
 			}
-			a.heard(vip, c.mac, "eth0", now)
+			a.sighted(vip, c.mac, "eth0", now)
 			if yields := len(a.lowering) == 1; yields != c.yields || len(a.reporter.events) != c.events {
 				t.Errorf("yields: %t, want %t; %d events", yields, c.yields, len(a.reporter.events))
 			}
@@ -217,8 +207,8 @@ func TestHeard(t *testing.T) {
 	}
 }
 
-// A stranger that stays is told of once, not with every probe.
-func TestTheSameStrangerIsToldOfOnce(t *testing.T) {
+// A stranger that stays is reported once, not with every probe.
+func TestTheSameStrangerIsReportedOnce(t *testing.T) {
 	a := newTestAgent(t)
 	now := time.Now()
 	h := &holding{}
@@ -241,7 +231,7 @@ func TestFailureIsTriedAgain(t *testing.T) {
 	now := time.Now()
 	h := &holding{}
 	a.held[vip] = h
-	a.state.VIPs[vip] = nft.VIP{Interfaces: []string{"eth0"}} // without a lease
+	a.tables.state.VIPs[vip] = nft.VIP{Interfaces: []string{"eth0"}} // without a fence
 	if a.raise(vip, h, now) || h.up {
 		t.Fatal("it is up")
 	}
@@ -249,13 +239,13 @@ func TestFailureIsTriedAgain(t *testing.T) {
 		t.Error("tried again at once")
 	}
 	h.retry = now.Add(-time.Second)
-	if a.retryRivals(); !a.dirty[vip] {
+	if a.retryFailed(); !a.dirty[vip] {
 		t.Error("not looked at again")
 	}
 	if a.take(vip, h, 1, "b", now); len(a.rising) != 1 {
 		t.Error("not tried again")
 	}
-	a.state.VIPs[vip] = nft.VIP{}
+	a.tables.state.VIPs[vip] = nft.VIP{}
 	if a.raise(vip, h, now) || h.up {
 		t.Error("it is up on no interface")
 	}
@@ -298,42 +288,42 @@ func TestDecide(t *testing.T) {
 		change          func(*agent)
 		rising, falling int
 	}{
-		"kept":                     {holding: &holding{epoch: 1, up: true, places: []string{"eth0"}}},
-		"on another interface now": {holding: &holding{epoch: 1, up: true, places: []string{"eth9"}}, rising: 1},
+		"kept":                     {holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}}},
+		"on another interface now": {holding: &holding{epoch: 1, up: true, ifaces: []string{"eth9"}}, rising: 1},
 		"handed over: not before the other is up": {
 			claims:  []member.Claim{claim("b", 1, false, member.Held)},
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.voters[0].Leaving = true }},
 		"handed over": {
 			claims:  []member.Claim{claim("b", 2, true, member.Held)},
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.voters[0].Leaving = true }, falling: 1},
 		"another has the higher epoch": {
 			claims:  []member.Claim{claim("b", 2, true, member.Held)},
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}}, falling: 1},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}}, falling: 1},
 		"no interface is left": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.links[0].Up = false }, falling: 1},
 		"cut off from all": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.isolated = true }, falling: 1},
 		"it is a node's": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change:  func(a *agent) { a.directory.setNodes(sets.New(vip)) }, falling: 1},
 		"no Service has it any more": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change: func(a *agent) {
-				a.directory.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil, nil)
+				a.directory.setService(types.NamespacedName{Namespace: "shop", Name: "web"}, nil)
 			}, falling: 1},
 		"nothing serves": {
-			holding: &holding{epoch: 1, up: true, places: []string{"eth0"}},
+			holding: &holding{epoch: 1, up: true, ifaces: []string{"eth0"}},
 			change: func(a *agent) {
 				a.directory.setSlice(types.NamespacedName{Namespace: "shop", Name: "web-1"}, nil)
 			}, falling: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTestAgent(t)
-			a.claims[vip] = c.claims
+			a.claims[member.Addr(vip)] = c.claims
 			a.held[vip] = c.holding
 			if c.change != nil {
 				c.change(a)

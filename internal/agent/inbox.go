@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -16,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/patient"
 )
 
@@ -28,10 +27,8 @@ type changes struct {
 	nodes    bool
 	pools    bool
 	agents   bool
-	// configMap of kube-vip's cloud provider.
-	configMap bool
-	// classic is where the objects of MetalLB's kinds are, once these are there.
-	classic cache.Cache
+	// allServices are to be read again, not those in services only.
+	allServices bool
 }
 
 func newChanges() changes {
@@ -65,19 +62,28 @@ func (i *inbox) take() changes {
 	return out
 }
 
-func newScheme() (*runtime.Scheme, error) {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme, apimetallb.AddToScheme} {
-		if err := add(s); err != nil {
-			return nil, err
+// sources notes what has changed in other configuration formats.
+func (i *inbox) sources() sources.Changes {
+	return sources.Changes{
+		Pools:    func() { i.add(func(c *changes) { c.pools = true }) },
+		Services: func() { i.add(func(c *changes) { c.allServices = true }) },
+	}
+}
+
+// count is how many things have changed.
+func (c *changes) count() int {
+	n := len(c.services) + len(c.slices)
+	for _, one := range []bool{c.nodes, c.pools} {
+		if one {
+			n++
 		}
 	}
-	return s, nil
+	return n
 }
 
 // newCache returns a cache of what the agent reads, stripped to that.
 func newCache(c *rest.Config, log *slog.Logger) (cache.Cache, error) {
-	scheme, err := newScheme()
+	scheme, err := sources.NewScheme()
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	apimetallb "fairlead.io/api/metallb"
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/elect"
@@ -24,7 +25,7 @@ import (
 
 // useMetalLB has d know the pool "edge" of MetalLB's kind with 10.20.30.0/24, and
 // advertisements, each the spec of one.
-func useMetalLB(t *testing.T, d *directory, pool bool, specs ...string) {
+func useMetalLB(t *testing.T, d *directory, pool bool, specs ...string) []lb.Pool {
 	t.Helper()
 	o := metallb.Objects{Namespace: "metallb-system"}
 	if pool {
@@ -46,7 +47,8 @@ func useMetalLB(t *testing.T, d *directory, pool bool, specs ...string) {
 			t.Fatal(p)
 		}
 	}
-	d.setPools(pools, o.Orphans)
+	d.pools = sources.NewPools(pools, func(pool lb.PoolKey) []lb.Advertisement { return o.Orphans(pool.Name) })
+	return pools
 }
 
 // voters are nodes with these names, the label kubernetes.io/hostname, and two
@@ -174,7 +176,7 @@ func TestAnnouncedAsByMetalLB(t *testing.T) {
 		{name: "of a native pool that is gone", gone: true, endpoints: "iris1", notes: map[string]string{native.AnnotationAllocatedFrom: "edge"}, owner: "iris2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := newDirectory()
+			d := newDirectory(noLeases{})
 			useMetalLB(t, d, !test.gone, test.ads...)
 			if test.address == "" {
 				test.address = "10.20.30.1"
@@ -229,7 +231,7 @@ func TestEndpointsThatServe(t *testing.T) {
 // Two Services share an address. Which of them it is announced for if an
 // advertisement is for one only.
 func TestSharedAddressOfWhichOneCannotBeAnnounced(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(noLeases{})
 	useMetalLB(t, d, true, "{serviceSelectors: [{matchLabels: {app: foo}}], nodeSelectors: [{matchLabels: {a: b}}]}", "{interfaces: [eth1]}")
 	addr := netip.MustParseAddr("10.20.30.1")
 	for i, name := range []string{"foo", "bar"} {
@@ -252,11 +254,11 @@ func TestSharedAddressOfWhichOneCannotBeAnnounced(t *testing.T) {
 
 // Of two pools that have an address, the one that is written down with it counts.
 func TestPoolOfAnAddressThatTwoHave(t *testing.T) {
-	d := newDirectory()
-	useMetalLB(t, d, true, "{interfaces: [eth1]}")
+	d := newDirectory(noLeases{})
+	pools := useMetalLB(t, d, true, "{interfaces: [eth1]}")
 	pool := poolOf(t, `{addresses: [10.20.30.0/28], advertise: {interfaces: [eth0]}}`)
 	pool.Name = "lan"
-	d.setPools(append(d.pools, native.Pool(pool)), noOrphans)
+	d.pools = sources.NewPools(append(pools, native.Pool(pool)), nil)
 	addr := netip.MustParseAddr("10.20.30.1")
 	for from, want := range map[string]lb.PoolKey{
 		"lan": {Dialect: lb.Native, Name: "lan"}, "metallb/edge": {Dialect: lb.MetalLB, Name: "edge"}, "": {Dialect: lb.Native, Name: "lan"},
@@ -273,11 +275,11 @@ func TestPoolOfAnAddressThatTwoHave(t *testing.T) {
 // A pool of each kind with the same name and the same addresses: the one that is
 // written down counts.
 func TestPoolOfAnAddressThatTwoOfOneNameHave(t *testing.T) {
-	d := newDirectory()
-	useMetalLB(t, d, true, "{interfaces: [eth1]}")
+	d := newDirectory(noLeases{})
+	pools := useMetalLB(t, d, true, "{interfaces: [eth1]}")
 	pool := poolOf(t, `{addresses: [10.20.30.0/28], advertise: {interfaces: [eth0]}}`)
 	pool.Name = "edge"
-	d.setPools(append(d.pools, native.Pool(pool)), noOrphans)
+	d.pools = sources.NewPools(append(pools, native.Pool(pool)), nil)
 	addr := netip.MustParseAddr("10.20.30.1")
 	for from, want := range map[string]lb.Dialect{"edge": lb.Native, "metallb/edge": lb.MetalLB} {
 		s := serviceOf("web", 1, "", 80, addr.String())
@@ -292,7 +294,7 @@ func TestPoolOfAnAddressThatTwoOfOneNameHave(t *testing.T) {
 // An address that its pool has no longer is announced as the pool is, also by an
 // advertisement that selects the pool by its labels.
 func TestAddressOfAPoolThatWasShrunk(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(noLeases{})
 	useMetalLB(t, d, true, "{ipAddressPoolSelectors: [{matchLabels: {zone: edge}}], interfaces: [eth1]}", "{ipAddressPools: [other], interfaces: [eth0]}")
 	addr := netip.MustParseAddr("10.99.99.1") // once in the pool
 	s := serviceOf("web", 1, "", 80, addr.String())

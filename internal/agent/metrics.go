@@ -10,7 +10,6 @@ type metrics struct {
 	takeoverTime prometheus.Histogram
 	conflicts    prometheus.Counter
 	restored     prometheus.Counter
-	classic      *classicMetrics
 }
 
 // Descriptions of the metrics.
@@ -28,11 +27,9 @@ var (
 		Help: "Address conflicts: a host that is not a node used an address of a Service."}
 	restoredOpts = prometheus.CounterOpts{Name: "fairlead_agent_restored_addresses_total",
 		Help: "Addresses that another program removed from an interface and the agent restored."}
-	framesOpts = prometheus.CounterOpts{Name: "fairlead_agent_frames_sent_total",
-		Help: "Gratuitous ARP and unsolicited neighbour advertisement frames sent."}
 )
 
-func newMetrics(r prometheus.Registerer, frames func() float64) *metrics {
+func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		announced:    prometheus.NewGauge(announcedOpts),
 		members:      prometheus.NewGauge(membersOpts),
@@ -40,8 +37,7 @@ func newMetrics(r prometheus.Registerer, frames func() float64) *metrics {
 		takeoverTime: prometheus.NewHistogram(takeoverTimeOpts),
 		conflicts:    prometheus.NewCounter(conflictsOpts),
 		restored:     prometheus.NewCounter(restoredOpts),
-		classic:      newClassicMetrics(r),
 	}
-	r.MustRegister(m.announced, m.members, m.takeovers, m.takeoverTime, m.conflicts, m.restored, prometheus.NewCounterFunc(framesOpts, frames))
+	r.MustRegister(m.announced, m.members, m.takeovers, m.takeoverTime, m.conflicts, m.restored)
 	return m
 }

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// reportMost keeps the object below the API server's limit of 1.5 MiB.
-	reportMost = 500
-	// reportServices is how many Services of one address the object may have.
-	reportServices = 64
+	// maxAddresses keeps the object below the API server's limit of 1.5 MiB.
+	maxAddresses = 500
+	// maxServices is how many Services of one address the object may have.
+	maxServices = 64
 )
 
 // report hands what this node does to the reporter, if it changed.
@@ -40,20 +40,20 @@ func (a *agent) report(now time.Time) {
 			continue
 		}
 		s.Announced++
-		if len(s.Addresses) == reportMost {
+		if len(s.Addresses) == maxAddresses {
 			continue
 		}
-		n := v1alpha1.Announcement{Address: addr.String(), Interface: strings.Join(h.places, ","), Protocol: "ARP", Since: metav1.NewTime(h.since.Truncate(time.Second)), Services: []string{}}
+		n := v1alpha1.Announcement{Address: addr.String(), Interface: strings.Join(h.ifaces, ","), Protocol: "ARP", Since: metav1.NewTime(h.since.Truncate(time.Second)), Services: []string{}}
 		if lb.FamilyOf(addr) == lb.IPv6 {
 			n.Protocol = "NDP"
 		}
 		names := a.directory.names(addr)
-		for _, service := range names[:min(len(names), reportServices)] {
+		for _, service := range names[:min(len(names), maxServices)] {
 			n.Services = append(n.Services, service.String())
 		}
 		s.Addresses = append(s.Addresses, n)
 	}
-	s.Leases = a.leaseReport()
+	s.Leases = a.leases.Report()
 	reason := lb.AgentReady.With(plural(a.others, "other agent"))
 	switch {
 	case !a.leaving.IsZero():
@@ -85,21 +85,11 @@ const farewellTime = 3 * time.Second
 // farewell says, as the last thing, that this node announces nothing any more,
 // and removes what would go on saying so.
 func (a *agent) farewell() {
-	a.endReporting() // what is being written now may take longer than we have
 	ctx, cancel := context.WithTimeout(a.background, farewellTime)
 	defer cancel()
 	a.reportDirty = true
 	a.report(time.Now())
-	errs := []error{a.reporter.write(ctx)}
-	if s := a.status; s != nil {
-		if s.l2There.Load() {
-			errs = append(errs, s.l2.finish(ctx))
-		}
-		if s.stateThere.Load() {
-			errs = append(errs, s.state.finish(ctx))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		a.log.Warn("not told that this node announces nothing any more", "error", err)
+	if err := errors.Join(a.reporter.write(ctx), a.observer.Finish(ctx)); err != nil {
+		a.log.Warn("not reported that this node announces nothing any more", "error", err)
 	}
 }

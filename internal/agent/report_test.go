@@ -19,17 +19,17 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-func offerOf(name string) *offer {
-	return &offer{request: lb.Request{Service: types.NamespacedName{Namespace: "shop", Name: name}, UID: "u"}}
+func requestOf(name string) *lb.Request {
+	return &lb.Request{Service: types.NamespacedName{Namespace: "shop", Name: name}, UID: "u"}
 }
 
 // While the API server is away, events wait, but not more and more.
 func TestEventsThatWaitAreBounded(t *testing.T) {
 	kube := fake.NewClientset()
-	r := &reporter{kube: kube, log: slog.New(slog.DiscardHandler), arrived: make(chan struct{}, 1)}
+	r := newReporter("a", "", kube, nil, slog.New(slog.DiscardHandler), nobody{})
 	add := func(n int) {
 		for range n {
-			r.event(offerOf("web"), lb.Native, lb.Announced.With(vip, "a", "eth0"))
+			r.event(requestOf("web"), lb.PoolKey{}, lb.Announced.With(vip, "a", "eth0"))
 		}
 	}
 	kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -51,7 +51,7 @@ func TestEventsThatWaitAreBounded(t *testing.T) {
 // An event that the API server refuses does not hold up the others.
 func TestRefusedEventIsDropped(t *testing.T) {
 	kube := fake.NewClientset()
-	r := &reporter{kube: kube, log: slog.New(slog.DiscardHandler), arrived: make(chan struct{}, 1)}
+	r := newReporter("a", "", kube, nil, slog.New(slog.DiscardHandler), nobody{})
 	var written []string
 	kube.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		e := action.(clienttesting.CreateAction).GetObject().(*corev1.Event)
@@ -62,7 +62,7 @@ func TestRefusedEventIsDropped(t *testing.T) {
 		return true, e, nil
 	})
 	for _, name := range []string{"bad", "good"} {
-		r.event(offerOf(name), lb.Native, lb.Announced.With(vip, "a", "eth0"))
+		r.event(requestOf(name), lb.PoolKey{}, lb.Announced.With(vip, "a", "eth0"))
 	}
 	if err := r.write(context.Background()); err != nil {
 		t.Fatal(err)
@@ -77,12 +77,12 @@ func TestReportOfAnAddressThatManyShare(t *testing.T) {
 		put(a.directory, serviceOf(fmt.Sprintf("s%d", i), 2, "key", int32(i+1), "192.0.2.20"))
 	}
 	for _, address := range addrs("192.0.2.20", "192.0.2.21") {
-		a.held[address] = &holding{up: true, places: []string{"eth0"}}
+		a.held[address] = &holding{up: true, ifaces: []string{"eth0"}}
 	}
 	a.reportDirty = true
 	a.report(time.Now())
 	got := a.reporter.status.Addresses
-	if len(got) != 2 || len(got[0].Services) != reportServices || got[1].Services == nil {
+	if len(got) != 2 || len(got[0].Services) != maxServices || got[1].Services == nil {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/agent/write"
 	"fairlead.io/internal/lb"
 )
 
@@ -35,6 +35,8 @@ type reporter struct {
 	kube    kubernetes.Interface
 	client  client.Client
 	log     *slog.Logger
+	// observer has words of its own for events of some pools.
+	observer Observer
 
 	mu      sync.Mutex
 	status  *v1alpha1.AgentStatus
@@ -42,25 +44,32 @@ type reporter struct {
 	arrived chan struct{}
 }
 
+func newReporter(node string, uid types.UID, kube kubernetes.Interface, c client.Client, log *slog.Logger, observer Observer) *reporter {
+	return &reporter{node: node, uid: uid, kube: kube, client: c, log: log, observer: observer, arrived: make(chan struct{}, 1)}
+}
+
 func (r *reporter) set(s v1alpha1.AgentStatus) {
 	r.mu.Lock()
 	r.status = &s
 	r.mu.Unlock()
-	wake(r.arrived)
+	write.Wake(r.arrived)
 }
 
-// event tells the Service of o, in the words of the dialect of its pool.
-func (r *reporter) event(o *offer, dialect lb.Dialect, reason lb.Reason) {
+// event writes an event on a Service, in the words of the observer of its pool.
+func (r *reporter) event(of *lb.Request, pool lb.PoolKey, reason lb.Reason) {
 	now := time.Now()
-	service := o.request.Service
+	service := of.Service
 	kind := corev1.EventTypeNormal
 	if reason.Warning() {
 		kind = corev1.EventTypeWarning
 	}
-	code, source := inWords(dialect, reason)
+	code, source := string(reason.Code), "fairlead-agent"
+	if r.observer.Observes(pool) {
+		code, source = r.observer.Event(reason)
+	}
 	e := &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: service.Namespace, Name: fmt.Sprintf("%s.%x", service.Name, now.UnixNano())},
-		InvolvedObject:      corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name, UID: o.request.UID},
+		InvolvedObject:      corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name, UID: of.UID},
 		Reason:              code,
 		Message:             reason.Text,
 		Type:                kind,
@@ -74,16 +83,7 @@ func (r *reporter) event(o *offer, dialect lb.Dialect, reason lb.Reason) {
 	r.mu.Lock()
 	r.keep(append(r.events, e))
 	r.mu.Unlock()
-	wake(r.arrived)
-}
-
-// inWords returns reason and source of an event. Whoever has his addresses from
-// MetalLB's pools finds the events that MetalLB's speakers write.
-func inWords(dialect lb.Dialect, reason lb.Reason) (code, source string) {
-	if dialect != lb.MetalLB {
-		return string(reason.Code), "fairlead-agent"
-	}
-	return cmp.Or(lb.Reasons[reason.Code].MetalLB, string(reason.Code)), "metallb-speaker"
+	write.Wake(r.arrived)
 }
 
 // keep has events wait, of too many the latest.
@@ -115,7 +115,7 @@ func (r *reporter) write(ctx context.Context) error {
 		}
 	}
 	for i, e := range events {
-		if _, err := r.kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil && !refused(err) {
+		if _, err := r.kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil && !write.Refused(err) {
 			r.mu.Lock()
 			r.keep(append(events[i:], r.events...))
 			r.mu.Unlock()
@@ -123,16 +123,6 @@ func (r *reporter) write(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// refused says whether an event will not be written, however often it is tried.
-func refused(err error) bool {
-	for _, is := range []func(error) bool{apierrors.IsNotFound, apierrors.IsForbidden, apierrors.IsAlreadyExists, apierrors.IsInvalid, apierrors.IsBadRequest, apierrors.IsRequestEntityTooLargeError} {
-		if is(err) {
-			return true
-		}
-	}
-	return false
 }
 
 // writeStatus writes the Agent object's status, and makes the object if it is
@@ -152,5 +142,5 @@ func (r *reporter) writeStatus(ctx context.Context, s v1alpha1.AgentStatus) erro
 	if old := meta.FindStatusCondition(have.Status.Conditions, "Ready"); old != nil && old.Status == s.Conditions[0].Status {
 		s.Conditions[0].LastTransitionTime = old.LastTransitionTime
 	}
-	return patchStatus(ctx, r.client, &have, map[string]any{"announced": s.Announced, "addresses": s.Addresses, "leases": s.Leases, "conditions": s.Conditions})
+	return write.PatchStatus(ctx, r.client, &have, map[string]any{"announced": s.Announced, "addresses": s.Addresses, "leases": s.Leases, "conditions": s.Conditions})
 }

@@ -5,13 +5,12 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/internal/elect"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
@@ -19,7 +18,7 @@ import (
 
 // inward are interfaces that lead to pods or nowhere, by the names that network
 // plugins and container engines give them. A pool that names one uses it all the
-// same. Options.Excluded is in its place if it is given.
+// same. Options.Excluded replaces it.
 var inward = regexp.MustCompile(`^(docker|cbr|dummy|virbr|lxcbr|veth|cali|tunl|flannel|kube-ipvs|cni|nodelocaldns|lxc|cilium|kube-bridge|vxlan)`)
 
 // usable says whether an address of family f can be on l: the link is up, leads
@@ -75,10 +74,10 @@ func risen(before, now []link.Link) (out []string) {
 	return out
 }
 
-// places returns the interfaces of this node on which a is to be: those that
+// carriers returns the interfaces of this node on which a is to be: those that
 // advertisements name; without any, those whose own network has a; and if there
 // is none, all that lead outside.
-func places(a netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) []string {
+func carriers(a netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) []string {
 	var near, far []string
 	f := lb.FamilyOf(a)
 	for i := range links {
@@ -112,6 +111,29 @@ func has(l *link.Link, a netip.Addr) bool {
 	return slices.ContainsFunc(l.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// leaseInterface returns the interface of this node on which an address of family f
+// would be leased: that which is named; of several the one whose network has last,
+// then the first.
+func leaseInterface(f lb.Family, last netip.Addr, named []string, links []link.Link, excluded *regexp.Regexp) (iface string, index int) {
+	near := false
+	for i := range links {
+		l := &links[i]
+		switch {
+		case !usable(l, f), len(l.MAC) != 6:
+			continue
+		case len(named) > 0 && !slices.Contains(named, l.Name):
+			continue
+		case len(named) == 0 && (excluded.MatchString(l.Name) || !l.Global[f]):
+			continue
+		}
+		here := last.IsValid() && has(l, last)
+		if iface == "" || here && !near || here == near && l.Name < iface {
+			iface, index, near = l.Name, l.Index, here
+		}
+	}
+	return iface, index
+}
+
 // offSubnet says whether the node has no address of its own in a network with a.
 func offSubnet(a netip.Addr, links []link.Link) bool {
 	return !slices.ContainsFunc(links, func(l link.Link) bool { return l.Up && has(&l, a) })
@@ -120,32 +142,13 @@ func offSubnet(a netip.Addr, links []link.Link) bool {
 // voter returns what the election must know of a node, as far as its Node object
 // says it.
 func voter(n *corev1.Node) elect.Node {
-	out := elect.Node{Name: n.Name, Labels: n.Labels, Cordoned: n.Spec.Unschedulable || n.DeletionTimestamp != nil}
-	if v, ok := n.Labels[corev1.LabelNodeExcludeBalancers]; ok {
-		excluded, err := strconv.ParseBool(v)
-		out.Excluded = err != nil || excluded
-	}
-	for _, t := range n.Spec.Taints {
-		if strings.HasPrefix(t.Key, "ToBeDeletedByClusterAutoscaler") {
-			out.Cordoned = true
-		}
-	}
+	out := elect.Node{Name: n.Name, Labels: n.Labels, Excluded: kubeapi.NodeExcluded(n), Cordoned: n.Spec.Unschedulable || kubeapi.NodeDraining(n)}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
 			out.NetworkUnavailable = true
 		}
 	}
 	return out
-}
-
-// ready says whether the API server believes that the node is.
-func ready(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // fill adds to n what its agent says.

@@ -59,7 +59,7 @@ func TestPlaces(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			same(t, "places", places(netip.MustParseAddr(test.address), test.named, links, inward), test.want)
+			same(t, "ifaces", carriers(netip.MustParseAddr(test.address), test.named, links, inward), test.want)
 		})
 	}
 	m := metaOf(links, &scope{excluded: inward, named: map[string]bool{"cni0": true}}, true, false)

@@ -42,15 +42,18 @@ type Node struct {
 
 // Address is what counts about an address.
 type Address struct {
+	// Addr is invalid where a DHCP server assigns the address: nobody knows it
+	// before a node has the lease. Family and HashKey are set then.
 	Addr netip.Addr
 
-	// Family, if set, is that of an address that nobody knows yet: Addr stands for
-	// it in the claims, and interfaces count that can carry one of that family.
+	// Family, if set, is that of the address that a node would get: interfaces count
+	// that can carry one of that family.
 	Family *lb.Family
 
-	// HashKey is the first ingress address of the oldest Service that holds Addr,
-	// so that both families of a Service move as one. Without it Addr is hashed.
-	HashKey netip.Addr
+	// HashKey is the first ingress address of the oldest Service that holds Addr, or
+	// the name of its lease, so that all addresses of a Service move as one. Without
+	// it Addr is hashed.
+	HashKey string
 
 	// Advertisements that apply to the address; without any, it is nobody's. A node
 	// can have it if one of them selects the node; it then is on the interfaces of

@@ -117,14 +117,13 @@ func byHash(a *Address, nodes []*Node) string {
 
 // hash is MetalLB's: the node with the lowest announces the address.
 func hash(a *Address, node string) [sha256.Size]byte {
-	key := a.HashKey
-	if !key.IsValid() {
-		key = a.Addr
-	}
 	var buffer [128]byte
 	b := append(buffer[:0], node...)
 	b = append(b, '#')
-	return sha256.Sum256(key.AppendTo(b))
+	if a.HashKey != "" {
+		return sha256.Sum256(append(b, a.HashKey...))
+	}
+	return sha256.Sum256(a.Addr.AppendTo(b))
 }
 
 // Wins says whether x settles it where x and y both hold a: the higher epoch,

@@ -26,7 +26,7 @@ var vectors = []struct{ node, key, sum string }{
 func TestHashIsMetalLBs(t *testing.T) {
 	for _, v := range vectors {
 		key := netip.MustParseAddr(v.key)
-		for _, a := range []Address{{Addr: key}, {Addr: netip.MustParseAddr("198.51.100.9"), HashKey: key}} {
+		for _, a := range []Address{{Addr: key}, {Addr: netip.MustParseAddr("198.51.100.9"), HashKey: key.String()}} {
 			sum := hash(&a, v.node)
 			if got := hex.EncodeToString(sum[:]); got != v.sum {
 				t.Errorf("%s#%s: got %s, want %s", v.node, v.key, got, v.sum)
@@ -92,7 +92,7 @@ func TestElect(t *testing.T) {
 		want   Outcome
 	}{
 		{"first by hash", address(), []Node{a, b, c}, nil, Outcome{"node-c", ByHash, 1, nil}},
-		{"both families move as one", address(v6, func(a *Address) { a.HashKey = netip.MustParseAddr("192.0.2.1") }),
+		{"both families move as one", address(v6, func(a *Address) { a.HashKey = "192.0.2.1" }),
 			[]Node{a, b, c}, nil, Outcome{"node-c", ByHash, 1, nil}},
 		{"IPv6 by its own hash", address(v6), []Node{a, b, c}, nil, Outcome{"node-b", ByHash, 1, nil}},
 		{"the owner keeps it", address(), []Node{a, b, c}, []Claim{up("node-b", 4), gone("node-c", 3)}, Outcome{"node-b", Kept, 4, nil}},

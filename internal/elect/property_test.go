@@ -47,7 +47,7 @@ func draw(r *rand.Rand) world {
 		w.a.Addr = netip.MustParseAddr("2001:db8::1")
 	}
 	if rarely(2) {
-		w.a.HashKey = netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(8))})
+		w.a.HashKey = netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(8))}).String()
 	}
 	w.a.NeedsLocal, w.a.ServingNodes = rarely(4), sets.New[string]()
 	for i := range r.IntN(7) {

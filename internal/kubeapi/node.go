@@ -19,7 +19,7 @@ func Node(n *corev1.Node) lb.Node {
 		ProviderID: n.Spec.ProviderID,
 		Labels:     n.Labels,
 		Ready:      NodeReady(n),
-		Receives:   n.DeletionTimestamp == nil && !Excluded(n) && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drainTaint }),
+		Receives:   !NodeExcluded(n) && !NodeDraining(n),
 	}
 	for _, address := range n.Status.Addresses {
 		if a, err := lb.ParseAddr(address.Address); err == nil {
@@ -29,20 +29,27 @@ func Node(n *corev1.Node) lb.Node {
 	return out
 }
 
-// NodeReady says whether the kubelet of a node is heard of.
-func NodeReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-// Excluded says whether n is excluded from load balancers by its label, with any
-// value but one that means false.
-func Excluded(n *corev1.Node) bool {
+// NodeExcluded says whether a node's label keeps it out of load balancing, by the
+// rule of all cloud controllers: the label is present, and its value is not false.
+func NodeExcluded(n *corev1.Node) bool {
 	v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]
 	if !labelled {
 		return false
 	}
 	excluded, err := strconv.ParseBool(v)
 	return err != nil || excluded
+}
+
+// NodeDraining says whether a node is about to go: somebody has deleted it, or the
+// cluster autoscaler is about to.
+func NodeDraining(n *corev1.Node) bool {
+	return n.DeletionTimestamp != nil ||
+		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drainTaint })
+}
+
+// NodeReady says whether the API server hears from the node's kubelet.
+func NodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }

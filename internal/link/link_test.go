@@ -191,7 +191,7 @@ func TestForeignAddressesAreNotTouched(t *testing.T) {
 	foreign := netip.MustParseAddr("192.0.2.55")
 	before := node.Run("ip", "-o", "addr")
 	for _, a := range []netip.Addr{own[0], own[1], netip.MustParseAddr("fe80::2"), foreign} {
-		if err := links.Add("eth0", a); !errors.Is(err, link.ErrForeign) {
+		if err := links.Add("eth0", a); !errors.Is(err, link.ErrOccupied) {
 			t.Errorf("add %v: %v", a, err)
 		}
 		if err := links.Remove("eth0", a); err != nil {

@@ -13,8 +13,8 @@ import (
 var (
 	// ErrNoInterface says that there is no interface of that name.
 	ErrNoInterface = errors.New("no such interface")
-	// ErrForeign says that the interface has the address without our mark.
-	ErrForeign = errors.New("the interface has the address already, and not from us")
+	// ErrOccupied says that the interface has the address without our mark.
+	ErrOccupied = errors.New("the interface has the address already, and not from us")
 	// ErrNoGlobal says that the interface has no IPv6 address of its own: ours
 	// would be its source address, deprecated or not.
 	ErrNoGlobal = errors.New("the interface has no global IPv6 address of its own")
@@ -28,7 +28,7 @@ func (l *Links) Add(ifname string, a netip.Addr) error {
 			return ErrNoGlobal
 		}
 		if d.isOwn(a) {
-			return ErrForeign
+			return ErrOccupied
 		}
 		err := l.write(unix.RTM_NEWADDR, d.createFlags(a), d, a)
 		if errors.Is(err, unix.EEXIST) {
@@ -37,7 +37,7 @@ func (l *Links) Add(ifname string, a netip.Addr) error {
 				return err
 			}
 			if d.isOwn(a) {
-				return ErrForeign
+				return ErrOccupied
 			}
 			err = l.write(unix.RTM_NEWADDR, d.createFlags(a), d, a)
 		}

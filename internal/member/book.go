@@ -3,7 +3,6 @@ package member
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +10,8 @@ import (
 
 const (
 	// inheritance is how long the claims of a process stand after another one has
-	// followed it on the same node and said nothing: twice the kernel's lease,
-	// since after one lease nobody there answers any more.
+	// followed it on the same node and said nothing: twice the kernel's fence,
+	// since after one fence time nobody there answers any more.
 	inheritance = 2 * time.Second
 	// memory is how long what a lost node claimed is remembered, and how long its
 	// address is tried: over a night. The API server lists who is there for longer.
@@ -40,9 +39,9 @@ type page struct {
 	// one. So whatever is not here and not above the floor, is not.
 	floor  uint64
 	info   info
-	claims map[netip.Addr]stake
+	claims map[Key]stake
 	// former are the claims of the process before this one (see Inherited).
-	former            map[netip.Addr]stake
+	former            map[Key]stake
 	formerIncarnation uint64
 	formerUntil       time.Time
 	// lapsed: the node has been dead since this process was last heard, so its
@@ -84,7 +83,7 @@ type report struct {
 }
 
 type entry struct {
-	address netip.Addr
+	key Key
 	stake
 }
 
@@ -98,7 +97,7 @@ const (
 )
 
 func newBook(self string, incarnation uint64, meta Meta) *book {
-	own := &page{incarnation: incarnation, floor: 1, info: info{seq: 1, meta: meta.clone()}, claims: map[netip.Addr]stake{}}
+	own := &page{incarnation: incarnation, floor: 1, info: info{seq: 1, meta: meta.clone()}, claims: map[Key]stake{}}
 	return &book{self: self, pages: map[string]*page{self: own}}
 }
 
@@ -114,7 +113,7 @@ func (b *book) merge(r report, member bool, now time.Time) outcome {
 	case r.gone > memory:
 		return old
 	case p == nil:
-		p = &page{incarnation: r.incarnation, claims: map[netip.Addr]stake{}}
+		p = &page{incarnation: r.incarnation, claims: map[Key]stake{}}
 		b.pages[r.node] = p
 		if !member {
 			p.orphaned = now.Add(-max(r.gone, 0))
@@ -139,7 +138,7 @@ func (b *book) merge(r report, member bool, now time.Time) outcome {
 // the node itself stands until the new process has said it anew.
 func (p *page) succeed(incarnation uint64, now time.Time) {
 	next := page{
-		incarnation: incarnation, info: info{meta: p.info.meta}, claims: map[netip.Addr]stake{},
+		incarnation: incarnation, info: info{meta: p.info.meta}, claims: map[Key]stake{},
 		former: p.former, formerIncarnation: p.formerIncarnation, formerUntil: p.formerUntil, orphaned: p.orphaned,
 	}
 	if len(p.claims) > 0 || p.info.settled {
@@ -157,9 +156,9 @@ func (p *page) inherit(r report, now time.Time) outcome {
 	if !r.whole || r.gone >= 0 || p.info.settled || r.incarnation >= p.incarnation || r.incarnation <= p.formerIncarnation {
 		return old
 	}
-	p.former, p.formerIncarnation, p.formerUntil = map[netip.Addr]stake{}, r.incarnation, now.Add(inheritance)
+	p.former, p.formerIncarnation, p.formerUntil = map[Key]stake{}, r.incarnation, now.Add(inheritance)
 	for _, e := range r.claims {
-		p.former[e.address] = e.stake
+		p.former[e.key] = e.stake
 	}
 	return news
 }
@@ -173,22 +172,22 @@ func (p *page) take(r report) (changed bool) {
 		changed = changed || !r.info.meta.equal(p.info.meta) || r.info.settled != p.info.settled || r.info.left != p.info.left
 		p.info = r.info
 	}
-	listed := make(map[netip.Addr]bool, len(r.claims))
+	listed := make(map[Key]bool, len(r.claims))
 	for _, e := range r.claims {
-		listed[e.address] = true
-		if e.seq <= p.floor || e.seq <= p.claims[e.address].seq {
+		listed[e.key] = true
+		if e.seq <= p.floor || e.seq <= p.claims[e.key].seq {
 			continue
 		}
-		p.claims[e.address] = e.stake
+		p.claims[e.key] = e.stake
 		changed = true
 	}
 	if r.floor <= p.floor || !r.whole && r.after > p.floor {
 		return changed
 	}
 	p.floor = r.floor
-	for address, s := range p.claims {
-		if s.seq <= p.floor && (s.released || r.whole && !listed[address]) {
-			delete(p.claims, address)
+	for key, s := range p.claims {
+		if s.seq <= p.floor && (s.released || r.whole && !listed[key]) {
+			delete(p.claims, key)
 			changed = changed || !s.released
 		}
 	}
@@ -219,34 +218,34 @@ func (p *page) report(name string, after uint64, gone time.Duration) report {
 	if p.info.seq > after {
 		r.info = p.info
 	}
-	for address, s := range p.claims {
+	for key, s := range p.claims {
 		if s.seq > after {
-			r.claims = append(r.claims, entry{address, s})
+			r.claims = append(r.claims, entry{key, s})
 		}
 	}
 	slices.SortFunc(r.claims, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
 	return r
 }
 
-// all are the claims of everybody, by address; the best standing first, then the
+// all are the claims of everybody, by key; the best standing first, then the
 // highest epoch, then by name.
-func (b *book) all() map[netip.Addr][]Claim {
-	claims := map[netip.Addr][]Claim{}
+func (b *book) all() map[Key][]Claim {
+	claims := map[Key][]Claim{}
 	for name, p := range b.pages {
-		add := func(address netip.Addr, s stake, standing Standing) {
+		add := func(key Key, s stake, standing Standing) {
 			if !p.orphaned.IsZero() {
 				standing = Orphaned
 			}
 			if !s.released {
-				claims[address] = append(claims[address], Claim{address, name, s.epoch, s.up, standing})
+				claims[key] = append(claims[key], Claim{key, name, s.epoch, s.up, standing})
 			}
 		}
-		for address, s := range p.claims {
-			add(address, s, Held)
+		for key, s := range p.claims {
+			add(key, s, Held)
 		}
-		for address, s := range p.former {
-			if _, ok := p.claims[address]; !ok {
-				add(address, s, Inherited)
+		for key, s := range p.former {
+			if _, ok := p.claims[key]; !ok {
+				add(key, s, Inherited)
 			}
 		}
 	}

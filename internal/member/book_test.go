@@ -40,12 +40,12 @@ func (s *speaker) say(claims ...Claim) report {
 }
 
 func up(address netip.Addr, epoch uint64) Claim {
-	return Claim{Address: address, Epoch: epoch, Up: true}
+	return Claim{Key: Addr(address), Epoch: epoch, Up: true}
 }
 
 // known are the claims on an address in short: standing, node, epoch.
 func known(b *book, address netip.Addr) (all []string) {
-	for _, c := range b.all()[address] {
+	for _, c := range b.all()[Addr(address)] {
 		all = append(all, c.Standing.String()+" "+c.Node+" "+string(rune('0'+c.Epoch)))
 	}
 	return all
@@ -269,9 +269,9 @@ func TestConvergence(t *testing.T) {
 		addresses := []netip.Addr{vip, vip2, vip6}
 		speakers := []*speaker{newSpeaker("a", 100), newSpeaker("b", 100), newSpeaker("c", 100)}
 		var air []report
-		highest := make([]map[netip.Addr]uint64, len(speakers)) // epochs of a, as believed
+		highest := make([]map[Key]uint64, len(speakers)) // epochs of a, as believed
 		for i := range highest {
-			highest[i] = map[netip.Addr]uint64{}
+			highest[i] = map[Key]uint64{}
 		}
 		deliver := func(r report, to int) {
 			speakers[to].merge(r, true, epoch)

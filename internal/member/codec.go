@@ -10,7 +10,7 @@ import (
 )
 
 // The first byte of everything we send. Another one is ignored, not guessed at.
-const format = 1
+const format = 2
 
 const (
 	// packetSize is the most that memberlist may put into a packet: what IPv6
@@ -49,6 +49,7 @@ const (
 	flagUp = 1 << iota
 	flagReleased
 	flagIs6
+	flagLease
 )
 
 // encode makes one message of a report.
@@ -174,8 +175,12 @@ func readInfo(b []byte) (info, error) {
 }
 
 func appendEntry(b []byte, e entry) []byte {
-	b = append(b, flag(e.up, flagUp)|flag(e.released, flagReleased)|flag(e.address.Is6(), flagIs6))
-	b = append(b, e.address.AsSlice()...)
+	b = append(b, flag(e.up, flagUp)|flag(e.released, flagReleased)|flag(e.key.Addr.Is6(), flagIs6)|flag(e.key.Lease != "", flagLease))
+	if e.key.Lease != "" {
+		b = appendBytes(b, []byte(e.key.Lease))
+	} else {
+		b = append(b, e.key.Addr.AsSlice()...)
+	}
 	b = binary.AppendUvarint(b, e.seq)
 	return binary.AppendUvarint(b, e.epoch)
 }
@@ -189,16 +194,25 @@ type reader struct {
 
 func (r *reader) entry() entry {
 	flags := r.byte()
+	e := entry{r.key(flags), stake{seq: r.uvarint(), epoch: r.uvarint(), up: flags&flagUp != 0, released: flags&flagReleased != 0}}
+	if e.seq == 0 || !e.key.valid() {
+		r.bad = true
+	}
+	return e
+}
+
+// key reads what a claim is for, as the flags of its entry say.
+func (r *reader) key(flags byte) Key {
+	if flags&flagLease != 0 {
+		r.bad = r.bad || flags&flagIs6 != 0
+		return Lease(string(r.bytes(maxLease)))
+	}
 	size := 4
 	if flags&flagIs6 != 0 {
 		size = 16
 	}
-	address, ok := netip.AddrFromSlice(r.take(size))
-	e := entry{address, stake{seq: r.uvarint(), epoch: r.uvarint(), up: flags&flagUp != 0, released: flags&flagReleased != 0}}
-	if !ok || e.seq == 0 || address.Is4In6() {
-		r.bad = true
-	}
-	return e
+	a, _ := netip.AddrFromSlice(r.take(size))
+	return Addr(a)
 }
 
 func (r *reader) take(n int) []byte {

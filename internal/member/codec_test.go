@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,13 +19,13 @@ var compare = cmp.Options{
 var samples = map[string]report{
 	"least": {node: "a", gone: -1},
 	"changes": {node: "node-1.example", incarnation: 1 << 60, after: 5, floor: 9, gone: -1, claims: []entry{
-		{vip, stake{seq: 6, epoch: 1 << 40, up: true}}, {vip6, stake{seq: 8, epoch: 3}}, {vip2, stake{seq: 9, released: true}},
+		{Addr(vip), stake{seq: 6, epoch: 1 << 40, up: true}}, {Addr(vip6), stake{seq: 8, epoch: 3}}, {Addr(vip2), stake{seq: 9, released: true}}, {Lease("IPv4 0123456789abcdef"), stake{seq: 7, epoch: 2, up: true}},
 	}},
 	"whole": {node: "a", incarnation: 7, whole: true, floor: 300, gone: 90 * time.Second,
 		info: info{seq: 300, settled: true, left: true, meta: Meta{Eligible: true, Leaving: true, Links: ready.Links, MACs: []net.HardwareAddr{
 			{2, 0, 0, 0, 0, 1}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, // of InfiniBand
 		}}},
-		claims: []entry{{vip, stake{seq: 1, epoch: 1, up: true}}},
+		claims: []entry{{Addr(vip), stake{seq: 1, epoch: 1, up: true}}},
 	},
 }
 
@@ -56,6 +57,24 @@ func TestTruncatedMessagesAreRefused(t *testing.T) {
 		if r, err := decode(m[:n]); err == nil && len(r.claims) != 0 {
 			t.Errorf("%d of %d bytes were taken for a message", n, len(m))
 		}
+	}
+}
+
+// What cannot be the key of a claim is not read, however it got into a message.
+func TestKeysThatAreRefused(t *testing.T) {
+	mapped := netip.AddrFrom16(vip.As16())
+	for name, k := range map[string]Key{"nothing": {}, "IPv4 in IPv6": Addr(mapped), "a name too long": Lease(strings.Repeat("x", maxLease+1))} {
+		if k.valid() {
+			t.Errorf("%s is valid", name)
+		}
+		if r, err := decode(encode(report{node: "a", floor: 1, gone: -1, claims: []entry{{k, stake{seq: 1}}}})); err == nil {
+			t.Errorf("%s was read: %+v", name, r)
+		}
+	}
+	b := newBook("a", 1, Meta{})
+	b.claim([]Claim{{Key: Addr(mapped), Epoch: 1}, {Key: Lease(strings.Repeat("x", maxLease+1)), Epoch: 1}})
+	if all := b.all(); len(all) != 1 || len(all[Addr(vip)]) != 1 {
+		t.Errorf("claimed %v", all)
 	}
 }
 

@@ -1,9 +1,9 @@
-// Package member says who is alive, and who claims which address.
+// Package member says who is alive, and who claims which address or lease.
 //
 // A Group is this node's seat among the agents of all nodes. They watch each
 // other by gossip, so that a silent node is known dead in well under a second,
 // and each tells all others two things: what they must know of its node before
-// they can elect an owner (Meta), and which addresses it claims (Claim). Neither
+// they can elect an owner (Meta), and what it claims (Claim). Neither
 // needs the API server.
 //
 // The package carries claims and does not judge them: which node should own an

@@ -49,7 +49,7 @@ type Group struct {
 
 	mu       sync.Mutex // never held while memberlist is called, which calls back
 	book     *book
-	claims   map[netip.Addr][]Claim // of the book, nil: to be made again
+	claims   map[Key][]Claim // of the book, nil: to be made again
 	members  map[string]netip.AddrPort
 	departed map[string]departure
 	deaths   int
@@ -135,7 +135,7 @@ func (g *Group) SetMeta(m Meta) {
 	g.say(func() bool { return g.book.tell(func(i *info) { i.meta = m }) })
 }
 
-// SetClaims says which addresses this node claims from now on: these and no
+// SetClaims says what this node claims from now on: these and no
 // others. Only what has changed is sent. Node and Standing are ignored. Nobody
 // should claim anything before the group is Synced.
 func (g *Group) SetClaims(own []Claim) {
@@ -156,10 +156,10 @@ func (g *Group) say(change func() bool) {
 	}
 }
 
-// Claims are all claims by address, our own included: the best standing first,
+// Claims are all claims by key, our own included: the best standing first,
 // then the highest epoch, then by name. The map must not be changed; it does not
 // change either, later calls return others.
-func (g *Group) Claims() map[netip.Addr][]Claim {
+func (g *Group) Claims() map[Key][]Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.claims == nil {

@@ -95,21 +95,22 @@ func TestMembersLearnMetaAndClaims(t *testing.T) {
 		MACs: []net.HardwareAddr{{2, 0, 0, 0, 0, 1}},
 	}
 	a.SetMeta(meta)
-	b.SetClaims([]member.Claim{{Address: vip, Epoch: 3, Up: true}, {Address: vip6, Epoch: 1}})
-	c.SetClaims([]member.Claim{{Address: vip, Epoch: 4}})
-	want := map[netip.Addr][]member.Claim{
-		vip:  {{Address: vip, Node: "c", Epoch: 4}, {Address: vip, Node: "b", Epoch: 3, Up: true}},
-		vip6: {{Address: vip6, Node: "b", Epoch: 1}},
+	b.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 3, Up: true}, {Key: member.Addr(vip6), Epoch: 1}, {Key: member.Lease("IPv4 web"), Epoch: 2, Up: true}})
+	c.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 4}})
+	want := map[member.Key][]member.Claim{
+		member.Addr(vip):         {{Key: member.Addr(vip), Node: "c", Epoch: 4}, {Key: member.Addr(vip), Node: "b", Epoch: 3, Up: true}},
+		member.Addr(vip6):        {{Key: member.Addr(vip6), Node: "b", Epoch: 1}},
+		member.Lease("IPv4 web"): {{Key: member.Lease("IPv4 web"), Node: "b", Epoch: 2, Up: true}},
 	}
 	for _, g := range []*member.Group{a, b, c} {
 		eventually(t, g, "meta", func() bool { return cmp.Equal(g.Members()[0].Meta, meta) })
 		eventually(t, g, "claims", func() bool { return cmp.Equal(g.Claims(), want, addrs) })
 		eventually(t, g, "synced", g.Synced)
 	}
-	b.SetClaims([]member.Claim{{Address: vip6, Epoch: 1, Up: true}})
-	want = map[netip.Addr][]member.Claim{
-		vip:  {{Address: vip, Node: "c", Epoch: 4}},
-		vip6: {{Address: vip6, Node: "b", Epoch: 1, Up: true}},
+	b.SetClaims([]member.Claim{{Key: member.Addr(vip6), Epoch: 1, Up: true}})
+	want = map[member.Key][]member.Claim{
+		member.Addr(vip):  {{Key: member.Addr(vip), Node: "c", Epoch: 4}},
+		member.Addr(vip6): {{Key: member.Addr(vip6), Node: "b", Epoch: 1, Up: true}},
 	}
 	for _, g := range []*member.Group{a, b, c} {
 		eventually(t, g, "changed claims", func() bool { return cmp.Equal(g.Claims(), want, addrs) })
@@ -118,14 +119,14 @@ func TestMembersLearnMetaAndClaims(t *testing.T) {
 
 func TestDeathAndLeaveAreToldApart(t *testing.T) {
 	a, b, c := trio(t)
-	b.SetClaims([]member.Claim{{Address: vip, Epoch: 1, Up: true}})
-	eventually(t, a, "claim", func() bool { return len(a.Claims()[vip]) == 1 })
+	b.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 1, Up: true}})
+	eventually(t, a, "claim", func() bool { return len(a.Claims()[member.Addr(vip)]) == 1 })
 	b.Close()
 	eventually(t, a, "death of b", has(a, "a", "c"))
 	if _, died := a.Died("b"); !died {
 		t.Error("b is not said to have died")
 	}
-	if claims := a.Claims()[vip]; len(claims) != 1 || claims[0].Standing != member.Orphaned || claims[0].Node != "b" {
+	if claims := a.Claims()[member.Addr(vip)]; len(claims) != 1 || claims[0].Standing != member.Orphaned || claims[0].Node != "b" {
 		t.Errorf("the last owner is not remembered: %v", claims)
 	}
 	if err := c.Leave(t.Context()); err != nil {
@@ -144,7 +145,7 @@ func TestDeathAndLeaveAreToldApart(t *testing.T) {
 // tested in virtual time: two seconds may be too short on a busy machine.)
 func TestSuccessor(t *testing.T) {
 	a, b, _ := trio(t)
-	b.SetClaims([]member.Claim{{Address: vip, Epoch: 5, Up: true}, {Address: vip6, Epoch: 5, Up: true}})
+	b.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 5, Up: true}, {Key: member.Addr(vip6), Epoch: 5, Up: true}})
 	eventually(t, a, "claims", func() bool { return len(a.Claims()) == 2 })
 	eventually(t, a, "synced", a.Synced)
 
@@ -158,10 +159,10 @@ func TestSuccessor(t *testing.T) {
 	if !next.Synced() {
 		t.Error("not synced after an exchange with one who is")
 	}
-	next.SetClaims([]member.Claim{{Address: vip, Epoch: 5, Up: true}})
+	next.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 5, Up: true}})
 	eventually(t, a, "claims of the successor", func() bool {
 		c := a.Claims()
-		return len(c) == 1 && len(c[vip]) == 1 && c[vip][0].Standing == member.Held
+		return len(c) == 1 && len(c[member.Addr(vip)]) == 1 && c[member.Addr(vip)][0].Standing == member.Held
 	})
 }
 

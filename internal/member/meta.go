@@ -68,12 +68,13 @@ type Member struct {
 	Meta Meta
 }
 
-// Claim is what a node says about an address that it owns or is about to own.
+// Claim is what a node says about an address or a lease that it owns or is about
+// to own.
 type Claim struct {
-	Address netip.Addr
-	Node    string
-	Epoch   uint64 // the higher one wins; what to do about equal ones is the caller's affair
-	Up      bool   // the node answers for the address now
+	Key   Key
+	Node  string
+	Epoch uint64 // the higher one wins; what to do about equal ones is the caller's affair
+	Up    bool   // the node answers for the address now
 	// Standing is what the claim is worth; it is not part of what is said.
 	Standing Standing
 }
@@ -87,7 +88,7 @@ const (
 	// Inherited: the process that claimed the address was followed by another one
 	// on the same node, without the node having been dead, and the new one has
 	// not said yet what it claims. Its kernel goes on answering for the length of a
-	// lease, and such claims stand for two (see inheritance). The new process itself
+	// fence, and such claims stand for two (see inheritance). The new process itself
 	// finds them under its own name after its first exchange, and can take them up.
 	Inherited
 	// Orphaned: the node is dead or has left. It was the last owner.

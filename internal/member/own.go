@@ -1,7 +1,5 @@
 package member
 
-import "net/netip"
-
 // The part of the book that is our own page: here, and nowhere else, something is
 // said.
 
@@ -28,27 +26,30 @@ func (b *book) tell(change func(*info)) bool {
 	return true
 }
 
-// claim replaces our claims by these; it says whether anything changed.
+// claim replaces our claims by these, without those that cannot be sent; it says whether anything changed.
 func (b *book) claim(claims []Claim) (changed bool) {
 	own := b.own()
-	wanted := make(map[netip.Addr]bool, len(claims))
-	set := func(address netip.Addr, s stake) {
+	wanted := make(map[Key]bool, len(claims))
+	set := func(key Key, s stake) {
 		own.floor++
 		s.seq = own.floor
-		own.claims[address] = s
+		own.claims[key] = s
 		changed = true
 	}
 	for _, c := range claims {
-		address := c.Address.Unmap().WithZone("")
-		wanted[address] = true
-		have, ok := own.claims[address]
+		key := c.Key.normal()
+		if !key.valid() {
+			continue
+		}
+		wanted[key] = true
+		have, ok := own.claims[key]
 		if !ok || have.released || have.epoch != c.Epoch || have.up != c.Up {
-			set(address, stake{epoch: c.Epoch, up: c.Up})
+			set(key, stake{epoch: c.Epoch, up: c.Up})
 		}
 	}
-	for address, have := range own.claims {
-		if !wanted[address] && !have.released {
-			set(address, stake{released: true})
+	for key, have := range own.claims {
+		if !wanted[key] && !have.released {
+			set(key, stake{released: true})
 		}
 	}
 	own.former = nil
@@ -67,9 +68,9 @@ func (b *book) unsent() (r report, ok bool) {
 	r = own.report(b.self, b.sent, -1)
 	r.whole, r.after = false, b.sent
 	b.sent = own.floor
-	for address, s := range own.claims {
+	for key, s := range own.claims {
 		if s.released {
-			delete(own.claims, address)
+			delete(own.claims, key)
 		}
 	}
 	return r, true

@@ -60,22 +60,22 @@ func TestSimulatedPartitionHeals(t *testing.T) {
 			network := &membersim.Network{Delay: 100 * time.Microsecond}
 			simulate(t, network, 10, func(t *testing.T, groups []*member.Group) {
 				left, right := groups[:4], groups[4:]
-				left[0].SetClaims([]member.Claim{{Address: vip, Epoch: 1, Up: true}})
-				within(t, time.Second, "claim known", each(groups, func(g *member.Group) bool { return len(g.Claims()[vip]) == 1 }))
+				left[0].SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 1, Up: true}})
+				within(t, time.Second, "claim known", each(groups, func(g *member.Group) bool { return len(g.Claims()[member.Addr(vip)]) == 1 }))
 
 				network.Split(addresses(0, 4)...)
 				within(t, 2*time.Second, "split noticed on the left", each(left, members(4)))
 				within(t, 2*time.Second, "split noticed on the right", each(right, members(6)))
-				if c := right[0].Claims()[vip]; len(c) != 1 || c[0].Standing != member.Orphaned {
+				if c := right[0].Claims()[member.Addr(vip)]; len(c) != 1 || c[0].Standing != member.Orphaned {
 					t.Errorf("the claim of the other side: %v", c)
 				}
-				right[0].SetClaims([]member.Claim{{Address: vip, Epoch: 2, Up: true}})
+				right[0].SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 2, Up: true}})
 				<-time.After(length)
 
 				network.Heal()
 				within(t, 5*time.Second, "healed", each(groups, members(10)))
 				within(t, time.Second, "claims of both sides known", each(groups, func(g *member.Group) bool {
-					c := g.Claims()[vip]
+					c := g.Claims()[member.Addr(vip)]
 					return len(c) == 2 && c[0].Node == membersim.Name(4) && c[0].Epoch == 2 && c[1].Standing == member.Held
 				}))
 				if _, died := groups[0].Died(membersim.Name(5)); died {
@@ -108,7 +108,7 @@ func TestSimulatedReturn(t *testing.T) {
 	simulate(t, network, 3, func(t *testing.T, groups []*member.Group) {
 		for i, leaves := range []bool{true, false, true} {
 			g := groups[0]
-			g.SetClaims([]member.Claim{{Address: vip, Epoch: 1}})
+			g.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 1}})
 			if leaves {
 				if err := g.Leave(t.Context()); err != nil {
 					t.Fatal(err)
@@ -140,8 +140,8 @@ func TestSimulatedRestartWithinSuspicionIsNoDeath(t *testing.T) {
 	network := &membersim.Network{Delay: 100 * time.Microsecond}
 	simulate(t, network, 3, func(t *testing.T, groups []*member.Group) {
 		a, c := groups[0], groups[2]
-		a.SetClaims([]member.Claim{{Address: vip, Epoch: 1, Up: true}})
-		within(t, time.Second, "claim known", func() bool { return len(c.Claims()[vip]) == 1 })
+		a.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 1, Up: true}})
+		within(t, time.Second, "claim known", func() bool { return len(c.Claims()[member.Addr(vip)]) == 1 })
 		within(t, time.Second, "synced", c.Synced)
 		for range 20 {
 			groups[0].Close()
@@ -155,14 +155,14 @@ func TestSimulatedRestartWithinSuspicionIsNoDeath(t *testing.T) {
 				t.Fatal(err)
 			}
 			within(t, time.Second, "inheritance", each(groups, func(g *member.Group) bool {
-				claims := g.Claims()[vip]
+				claims := g.Claims()[member.Addr(vip)]
 				return len(claims) == 1 && claims[0].Standing == member.Inherited
 			}))
 			if !next.Synced() {
 				t.Error("the successor is not synced")
 			}
-			next.SetClaims([]member.Claim{{Address: vip, Epoch: 1, Up: true}})
-			within(t, time.Second, "claim of the successor", func() bool { return c.Claims()[vip][0].Standing == member.Held })
+			next.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 1, Up: true}})
+			within(t, time.Second, "claim of the successor", func() bool { return c.Claims()[member.Addr(vip)][0].Standing == member.Held })
 			<-time.After(time.Second)
 			if _, died := c.Died(membersim.Name(0)); died || len(c.Members()) != 3 {
 				t.Fatal("the restart was taken for a death")
@@ -210,7 +210,7 @@ func TestSimulatedManyClaims(t *testing.T) {
 		a := netip.MustParseAddr("10.9.0.0")
 		for range 1000 {
 			a = a.Next()
-			claims = append(claims, member.Claim{Address: a, Epoch: 1 << 33, Up: true})
+			claims = append(claims, member.Claim{Key: member.Addr(a), Epoch: 1 << 33, Up: true})
 		}
 		groups[1].SetClaims(claims)
 		within(t, 20*time.Second, "claims known", each(groups, func(g *member.Group) bool { return len(g.Claims()) == 1000 }))

@@ -1,6 +1,6 @@
 // Package nft keeps this node's nftables tables: which announced addresses the
-// kernel answers ARP and NDP for, on which interfaces, as long as a lease in
-// the kernel lives, and which ports of these addresses are reachable at all.
+// kernel answers ARP and NDP for, on which interfaces, as long as the fence of
+// the interface stands, and which ports of these addresses are reachable at all.
 //
 // There are two tables named "fairlead", one in the family arp and one in inet;
 // nobody else may write to them. Their chains and rules are the same on every

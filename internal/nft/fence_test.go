@@ -12,7 +12,7 @@ import (
 	"fairlead.io/test/kit/netns"
 )
 
-func TestKernelAnswersForOwnedAddressesWhileTheLeaseLives(t *testing.T) {
+func TestKernelAnswersForOwnedAddressesWhileTheFenceStands(t *testing.T) {
 	l := newLab(t)
 	// Without our tables the kernel answers for everything it has, IPv4 even on
 	// the wrong interface: what follows is our doing.
@@ -56,7 +56,7 @@ func TestKernelAnswersForOwnedAddressesWhileTheLeaseLives(t *testing.T) {
 	})
 }
 
-func TestLeaseEndsByItselfAndCannotBeRenewedLate(t *testing.T) {
+func TestFenceEndsByItselfAndCannotBeRenewedLate(t *testing.T) {
 	l := newLab(t)
 	table := l.open()
 	l.apply(table, owning("eth0"))
@@ -73,15 +73,15 @@ func TestLeaseEndsByItselfAndCannotBeRenewedLate(t *testing.T) {
 		})
 		silent := time.Since(start)
 		t.Logf("last answer %v after the grant, first silence after %v", last, silent)
-		if last < nft.Lease/2 || last > nft.Lease+200*time.Millisecond {
-			t.Errorf("last answer %v after the grant, want about %v", last, nft.Lease)
+		if last < nft.FenceTime/2 || last > nft.FenceTime+200*time.Millisecond {
+			t.Errorf("last answer %v after the grant, want about %v", last, nft.FenceTime)
 		}
 		lost, err := table.Renew([]string{"eth0"})
 		if err != nil || !slices.Equal(lost, []string{"eth0"}) {
 			t.Errorf("late renewal: lost %v, %v", lost, err)
 		}
 		if l.answers(vip, f) {
-			t.Error("a late renewal brought the lease back")
+			t.Error("a late renewal brought the fence back")
 		}
 		l.grant(table, "eth0")
 		if !l.answers(vip, f) {
@@ -90,14 +90,14 @@ func TestLeaseEndsByItselfAndCannotBeRenewedLate(t *testing.T) {
 	})
 }
 
-func TestLeasesAreRenewedWithoutAGap(t *testing.T) {
+func TestFencesAreRenewedWithoutAGap(t *testing.T) {
 	l := newLab(t)
 	table := l.open()
 	l.apply(table, owning("eth0"))
 	l.grant(table, "eth0")
 	stop := keep(t, table, "eth0")
 	defer stop()
-	for start := time.Now(); time.Since(start) < 2*nft.Lease; {
+	for start := time.Now(); time.Since(start) < 2*nft.FenceTime; {
 		for _, f := range lb.Families {
 			if !l.answers(vip, f) {
 				t.Fatalf("%v: silent after %v", f, time.Since(start))
@@ -106,7 +106,7 @@ func TestLeasesAreRenewedWithoutAGap(t *testing.T) {
 	}
 }
 
-func TestALostLeaseDoesNotHarmOthers(t *testing.T) {
+func TestALostFenceDoesNotHarmOthers(t *testing.T) {
 	l := newLab(t)
 	table := l.open()
 	l.apply(table, owning("eth0"))
@@ -116,18 +116,18 @@ func TestALostLeaseDoesNotHarmOthers(t *testing.T) {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 	if !l.answers(vip, lb.IPv4) {
-		t.Error("eth0 has lost its lease, too")
+		t.Error("eth0 has lost its fence, too")
 	}
 	if err := errors.Join(table.Revoke("eth0"), table.Revoke("eth0"), table.Revoke("eth9")); err != nil {
 		t.Error(err)
 	}
 	eachFamily(t, func(t *testing.T, f lb.Family) {
 		if l.answers(vip, f) {
-			t.Error("answered after the lease was revoked")
+			t.Error("answered after the fence was revoked")
 		}
 	})
 	if lost, err := table.Renew([]string{"eth0"}); err != nil || len(lost) != 1 {
-		t.Errorf("renewal of a revoked lease: lost %v, %v", lost, err)
+		t.Errorf("renewal of a revoked fence: lost %v, %v", lost, err)
 	}
 }
 
@@ -180,12 +180,12 @@ func TestNeighboursAreFoundOnOtherInterfaces(t *testing.T) {
 	}
 }
 
-// keep renews leases until it is stopped.
+// keep renews fences until it is stopped.
 func keep(t *testing.T, table *nft.Table, ifnames ...string) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(nft.Lease / 4)
+		tick := time.NewTicker(nft.FenceTime / 4)
 		defer tick.Stop()
 		for {
 			select {

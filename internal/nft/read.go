@@ -13,7 +13,7 @@ import (
 // found is what is in the kernel.
 type found struct {
 	state State
-	until map[string]time.Time // leases that live, and until when
+	until map[string]time.Time // fences that live, and until when
 	// ours says that there is nothing that we could not have written; part of it,
 	// or all, may be missing.
 	ours bool
@@ -49,7 +49,7 @@ func (c *conn) read() (found, error) {
 		}
 		for _, e := range elems {
 			if s.kind == kindAlive {
-				f.lease(strings.TrimRight(string(e.Key), "\x00"), now.Add(e.Expires))
+				f.fence(strings.TrimRight(string(e.Key), "\x00"), now.Add(e.Expires))
 			} else {
 				all = append(all, element{s, string(e.Key)})
 			}
@@ -67,8 +67,8 @@ func (c *conn) read() (found, error) {
 	return f, nil
 }
 
-// lease notes a lease, which must be alive in both tables.
-func (f *found) lease(ifname string, until time.Time) {
+// fence notes a fence, which must be alive in both tables.
+func (f *found) fence(ifname string, until time.Time) {
 	if old, known := f.until[ifname]; !known || until.Before(old) {
 		f.until[ifname] = until
 	}

@@ -13,8 +13,9 @@ import (
 // Name of our tables.
 const Name = "fairlead"
 
-// Lease is how long the kernel answers on an interface after the last renewal.
-const Lease = time.Second
+// FenceTime is how long the kernel answers on an interface after its fence was
+// last renewed.
+const FenceTime = time.Second
 
 var (
 	arpTable  = &nftables.Table{Name: Name, Family: nftables.TableFamilyARP}
@@ -52,7 +53,7 @@ var (
 	inetAlive = &set{inetTable, "alive", kindAlive, lb.IPv6, 9}
 
 	alive = []*set{arpAlive, inetAlive}
-	// Elements are written in this order: leases last, as they start to run out
+	// Elements are written in this order: fences last, as they start to run out
 	// when they are written.
 	sets = []*set{arpVIPs, arpOwned, vips[0], vips[1], ports[0], ports[1], inetOwned, arpAlive, inetAlive}
 )
@@ -78,7 +79,7 @@ func (s *set) nft() *nftables.Set {
 		n.KeyType = nftables.TypeIFName
 		n.KeyByteOrder = binaryutil.NativeEndian
 		n.HasTimeout = true
-		n.Timeout = Lease
+		n.Timeout = FenceTime
 	}
 	return n
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is everything the tables say, apart from leases.
+// State is everything the tables say, apart from fences.
 type State struct {
 	// VIPs are all addresses announced anywhere in the cluster.
 	VIPs map[netip.Addr]VIP

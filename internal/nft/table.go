@@ -11,33 +11,33 @@ import (
 	"time"
 )
 
-// ErrForeign says that our tables are not as we left them: somebody else has
+// ErrTampered says that our tables are not as we left them: somebody else has
 // changed or flushed them. Rebuild helps.
-var ErrForeign = errors.New("somebody else has changed the nftables tables of Fairlead")
+var ErrTampered = errors.New("somebody else has changed the nftables tables of Fairlead")
 
 // Table is our two tables in the kernel. There must be only one Table in a
-// network namespace at a time, as each takes the other's writes for foreign.
+// network namespace at a time: each takes the other's writes for tampering.
 // All methods may be called at the same time.
 type Table struct {
 	log *slog.Logger
 
-	// state is the socket for everything but leases. Its lock also guards have
+	// state is the socket for everything but fences. Its lock also guards have
 	// and stale.
 	state *conn
 	have  map[netip.Addr]VIP // what is in the kernel
 	stale bool               // have is not to be relied on
 
-	// lease is the socket for leases: a large Apply must not make them late. Its
+	// fence is the socket for fences: a large Apply must not make them late. Its
 	// lock also guards until. Who needs both locks takes that of state first.
-	lease *conn
-	until map[string]time.Time // interface → when the kernel ends its lease, at the latest known
+	fence *conn
+	until map[string]time.Time // interface → when the kernel ends its fence, at the latest known
 
 	leftover State
-	leases   []string
+	fences   []string
 
-	foreign chan struct{}
-	watcher *watcher
-	close   sync.Once
+	tampered chan struct{}
+	watcher  *watcher
+	close    sync.Once
 }
 
 // Open makes our tables, or adopts those an earlier agent has left: their
@@ -50,16 +50,16 @@ func Open(log *slog.Logger) (*Table, error) {
 // OpenIn is Open in the network namespace of a file descriptor, which must stay
 // open; 0 is the calling thread's. Entering a namespace takes CAP_SYS_ADMIN.
 func OpenIn(log *slog.Logger, netns int) (*Table, error) {
-	t := &Table{log: log, until: map[string]time.Time{}, foreign: make(chan struct{}, 1)}
+	t := &Table{log: log, until: map[string]time.Time{}, tampered: make(chan struct{}, 1)}
 	var err error
 	if t.state, err = dial(netns); err != nil {
 		return nil, err
 	}
-	if t.lease, err = dial(netns); err != nil {
+	if t.fence, err = dial(netns); err != nil {
 		return nil, errors.Join(err, t.state.CloseLasting())
 	}
 	if t.watcher, err = watch(t, netns); err != nil {
-		return nil, errors.Join(err, t.state.CloseLasting(), t.lease.CloseLasting())
+		return nil, errors.Join(err, t.state.CloseLasting(), t.fence.CloseLasting())
 	}
 	if err := t.adopt(); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -70,13 +70,13 @@ func OpenIn(log *slog.Logger, netns int) (*Table, error) {
 func (t *Table) adopt() error {
 	t.state.Lock()
 	defer t.state.Unlock()
-	t.lease.Lock()
-	defer t.lease.Unlock()
+	t.fence.Lock()
+	defer t.fence.Unlock()
 	found, err := t.state.read()
 	if err != nil {
 		return err
 	}
-	t.leftover, t.leases = found.state, slices.Sorted(maps.Keys(found.until))
+	t.leftover, t.fences = found.state, slices.Sorted(maps.Keys(found.until))
 	if found.ours {
 		err := t.state.define()
 		if err != nil {
@@ -90,13 +90,13 @@ func (t *Table) adopt() error {
 	}
 	// Sets or chains are of another version's kind. Elements are kept even so.
 	t.until = found.until
-	return t.rebuild(found.state, t.leases)
+	return t.rebuild(found.state, t.fences)
 }
 
 // Leftover returns what an earlier agent had left when the tables were opened,
-// and the interfaces whose leases were still alive then.
+// and the interfaces whose fences were still alive then.
 func (t *Table) Leftover() (State, []string) {
-	return t.leftover, t.leases
+	return t.leftover, t.fences
 }
 
 // Apply brings the tables to s in one transaction. Only differences to what is
@@ -158,34 +158,34 @@ func (t *Table) reread() error {
 		return err
 	}
 	if !found.complete {
-		return ErrForeign
+		return ErrTampered
 	}
 	t.have, t.stale = found.state.VIPs, false
 	return nil
 }
 
-// Rebuild makes everything anew in one transaction, whatever is there. Leases
+// Rebuild makes everything anew in one transaction, whatever is there. Fences
 // go on for those of the named interfaces where they have not run out by our
 // clock; for the others Renew tells that they are lost, as ever.
-func (t *Table) Rebuild(s State, leases []string) error {
+func (t *Table) Rebuild(s State, fences []string) error {
 	t.state.Lock()
 	defer t.state.Unlock()
-	t.lease.Lock()
-	defer t.lease.Unlock()
-	return t.rebuild(s, leases)
+	t.fence.Lock()
+	defer t.fence.Unlock()
+	return t.rebuild(s, fences)
 }
 
-func (t *Table) rebuild(s State, leases []string) error {
+func (t *Table) rebuild(s State, fences []string) error {
 	c, err := diff(nil, s)
 	if err != nil {
 		return err
 	}
 	until := map[string]time.Time{}
 	now := time.Now()
-	for _, name := range leases {
+	for _, name := range fences {
 		if now.Before(t.until[name]) {
-			until[name] = now.Add(Lease)
-			c.add = append(c.add, leaseOf(name)...)
+			until[name] = now.Add(FenceTime)
+			c.add = append(c.add, fenceOf(name)...)
 		}
 	}
 	t.state.undefine()
@@ -203,17 +203,17 @@ func (t *Table) rebuild(s State, leases []string) error {
 	return nil
 }
 
-// Foreign is sent to when somebody else has changed our tables. The caller is to
+// Tampered is sent to when somebody else has changed our tables. The caller is to
 // call Rebuild.
-func (t *Table) Foreign() <-chan struct{} { return t.foreign }
+func (t *Table) Tampered() <-chan struct{} { return t.tampered }
 
 // Delete removes both tables, for good: the kernel then answers for all
 // addresses it has, so they must be gone first.
 func (t *Table) Delete() error {
 	t.state.Lock()
 	defer t.state.Unlock()
-	t.lease.Lock()
-	defer t.lease.Unlock()
+	t.fence.Lock()
+	defer t.fence.Unlock()
 	t.state.undefine()
 	if err := t.state.commit(); err != nil {
 		return fmt.Errorf("delete nftables tables: %w", err)
@@ -223,12 +223,12 @@ func (t *Table) Delete() error {
 	return nil
 }
 
-// Close ends the use of the tables and leaves them as they are. Leases run out
+// Close ends the use of the tables and leaves them as they are. Fences run out
 // unless somebody opens the tables in time.
 func (t *Table) Close() error {
 	var err error
 	t.close.Do(func() {
-		err = errors.Join(t.watcher.stop(), t.state.CloseLasting(), t.lease.CloseLasting())
+		err = errors.Join(t.watcher.stop(), t.state.CloseLasting(), t.fence.CloseLasting())
 	})
 	return err
 }

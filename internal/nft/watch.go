@@ -50,7 +50,7 @@ func (w *watcher) run(t *Table) {
 			return
 		}
 		for _, m := range msgs {
-			if t.isForeign(m) {
+			if t.isTampering(m) {
 				t.signal()
 			}
 		}
@@ -64,13 +64,13 @@ func (w *watcher) stop() error {
 	return err
 }
 
-// isForeign says whether m is about one of our tables and not our doing.
-func (t *Table) isForeign(m netlink.Message) bool {
+// isTampering says whether m is about one of our tables and not our doing.
+func (t *Table) isTampering(m netlink.Message) bool {
 	kind := m.Header.Type & 0xff
 	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || kind == unix.NFT_MSG_NEWGEN || len(m.Data) < 4 {
 		return false
 	}
-	if m.Header.PID == t.state.port.Load() || m.Header.PID == t.lease.port.Load() {
+	if m.Header.PID == t.state.port.Load() || m.Header.PID == t.fence.port.Load() {
 		return false
 	}
 	switch nftables.TableFamily(m.Data[0]) {
@@ -93,7 +93,7 @@ func (t *Table) isForeign(m netlink.Message) bool {
 
 func (t *Table) signal() {
 	select {
-	case t.foreign <- struct{}{}:
+	case t.tampered <- struct{}{}:
 	default:
 	}
 }

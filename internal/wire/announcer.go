@@ -12,7 +12,7 @@ import (
 // gaps: at 0, 50 ms, 250 ms, 1.1 s, 2.2 s and 4.4 s.
 //
 //   - 50 and 250 ms: the first frame got lost, or a switch was still learning.
-//   - 1.1 s: a former owner whose agent died answers until its lease of 1 s
+//   - 1.1 s: a former owner whose agent died answers until its fence of 1 s
 //     ends. A host that asked in between may have believed it, and is told again
 //     as soon as it cannot be told otherwise.
 //   - 2.2 and 4.4 s: ports and neighbours that took seconds to come up, as long
@@ -44,7 +44,7 @@ type Pace struct {
 	Refresh time.Duration
 
 	// Allowed is asked before each frame; a frame that is not allowed is left out.
-	// It has to say no from the moment the lease may have ended: a process that
+	// It has to say no from the moment the fence may have expired: a process that
 	// was stopped goes on exactly here, and packet sockets bypass the fence. It is
 	// called with the Announcer locked. Nil allows all.
 	Allowed func() bool
@@ -98,6 +98,22 @@ func (a *Announcer) Own(addrs ...netip.Addr) {
 			e := &announced{addr: addr, index: -1}
 			a.owned[addr] = e
 			a.start(e)
+		}
+	})
+}
+
+// Adopt owns addresses that an earlier process has announced: they are not
+// announced as if they were new, but refreshed and defended.
+func (a *Announcer) Adopt(addrs ...netip.Addr) {
+	a.change(addrs, func(addr netip.Addr) {
+		if a.owned[addr] != nil {
+			return
+		}
+		e := &announced{addr: addr, round: len(rounds), index: -1}
+		a.owned[addr] = e
+		if a.pace.Refresh > 0 {
+			e.due = time.Now().Add(a.pace.Refresh)
+			a.enqueue(e)
 		}
 	})
 }

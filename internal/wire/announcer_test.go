@@ -92,7 +92,7 @@ func TestRounds(t *testing.T) {
 }
 
 func TestManyAddresses(t *testing.T) {
-	const n, lease = 1000, time.Second
+	const n, fence = 1000, time.Second
 	record(t, Pace{}, func(r *recorder) {
 		r.Own(addresses(n)...)
 		frames := r.after(time.Minute)
@@ -118,7 +118,7 @@ func TestManyAddresses(t *testing.T) {
 			if first[addr] > 500*time.Millisecond {
 				t.Errorf("%s is first announced after %s", addr, first[addr])
 			}
-			if last[addr] < 4*lease {
+			if last[addr] < 4*fence {
 				t.Errorf("%s is last announced after %s", addr, last[addr])
 			}
 		}
@@ -182,7 +182,7 @@ func TestRefresh(t *testing.T) {
 }
 
 // A process that was stopped must not go on where it stopped.
-func TestNothingIsSentWithoutLease(t *testing.T) {
+func TestNothingIsSentWithoutAFence(t *testing.T) {
 	var allowed atomic.Bool
 	allowed.Store(true)
 	record(t, Pace{Refresh: time.Second, Allowed: allowed.Load}, func(r *recorder) {
@@ -198,6 +198,32 @@ func TestNothingIsSentWithoutLease(t *testing.T) {
 		allowed.Store(true)
 		if frames := r.after(time.Second); len(frames) != 1 {
 			t.Errorf("sent %v", frames)
+		}
+	})
+}
+
+// What was announced before is refreshed and defended, but not announced again.
+func TestAdopt(t *testing.T) {
+	addr := netip.MustParseAddr("192.0.2.1")
+	record(t, Pace{Refresh: time.Minute}, func(r *recorder) {
+		r.Adopt(addr)
+		if got := r.after(59 * time.Second); len(got) > 0 {
+			t.Errorf("announced: %v", got)
+		}
+		if got := r.after(2 * time.Second); len(got) == 0 {
+			t.Error("not refreshed")
+		}
+		if !r.Defend(addr) || len(r.after(time.Second)) == 0 {
+			t.Error("not defended")
+		}
+	})
+	record(t, Pace{}, func(r *recorder) {
+		r.Adopt(addr)
+		if got := r.after(time.Hour); len(got) > 0 {
+			t.Errorf("announced: %v", got)
+		}
+		if r.Again(); len(r.after(time.Second)) == 0 {
+			t.Error("not announced again")
 		}
 	})
 }

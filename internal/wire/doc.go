@@ -7,6 +7,6 @@
 //
 // Packet sockets bypass netfilter in both directions: a Port hears what the
 // fence drops, which is what it is for, and sends what the fence would drop.
-// So whoever sends must hold the lease at that moment; the Announcer asks
+// So whoever sends must hold the fence at that moment; the Announcer asks
 // (Pace.Allowed) before each frame.
 package wire

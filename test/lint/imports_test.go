@@ -18,7 +18,10 @@ var layers = [][]string{
 		"internal/backend/...", "internal/compat",
 		"internal/member/membersim", // for tests and benchmarks
 	},
+	{"internal/agent/dhcplease", "internal/agent/write"},
+	{"internal/agent/sources"},
 	{"internal/agent", "internal/controller", "internal/nodes"},
+	{"internal/agent/layer2", "internal/agent/metallb"},
 	{"cmd/fairlead"},
 }
 

@@ -126,7 +126,7 @@ func TestNodesThatReceive(t *testing.T) {
 		{"excluded by whatever", func(n *corev1.Node) { n.Labels[corev1.LabelNodeExcludeBalancers] = "" }, false},
 		{"not excluded", func(n *corev1.Node) { n.Labels[corev1.LabelNodeExcludeBalancers] = "false" }, true},
 		{"being deleted", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: now} }, false},
-		{"to be removed by the autoscaler", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: drainTaint}} }, false},
+		{"to be removed by the autoscaler", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler"}} }, false},
 		{"not ready", func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
 		}, true},

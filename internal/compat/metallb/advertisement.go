@@ -44,7 +44,7 @@ func advertisementOf(in *metallb.L2Advertisement) advertisement {
 		pools:     sets.New(spec.IPAddressPools...),
 		selectors: wrong.selectors("ipAddressPoolSelectors", spec.IPAddressPoolSelectors),
 		Advertisement: lb.Advertisement{
-			Interfaces:       spec.Interfaces,
+			Layer2:           lb.Layer2{Interfaces: spec.Interfaces},
 			NodeSelectors:    wrong.selectors("nodeSelectors", spec.NodeSelectors),
 			ServiceSelectors: wrong.selectors("serviceSelectors", spec.ServiceSelectors),
 		},

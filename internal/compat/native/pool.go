@@ -122,9 +122,8 @@ func (w *problems) selectors(field string, in []metav1.LabelSelector) []labels.S
 
 func (w *problems) advertisement(in *v1alpha1.Advertise) lb.Advertisement {
 	out := lb.Advertisement{
-		Interfaces:    in.Interfaces,
+		Layer2:        lb.Layer2{Interfaces: in.Interfaces, Failback: in.Failback},
 		NodeSelectors: w.selectors("advertise.nodeSelectors", in.NodeSelectors),
-		Failback:      in.Failback,
 	}
 	for i := range in.PreferredNodes {
 		p := &in.PreferredNodes[i]

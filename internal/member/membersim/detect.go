@@ -103,7 +103,7 @@ func spread(ctx context.Context, members, runs int, loss float64, interrupted fu
 		address := netip.MustParseAddr("192.0.2.1")
 		claimant := rand.IntN(members)
 		began := time.Now()
-		groups[claimant].SetClaims([]member.Claim{{Address: address, Epoch: epoch, Up: true}})
+		groups[claimant].SetClaims([]member.Claim{{Key: member.Addr(address), Epoch: epoch, Up: true}})
 		for _, g := range groups {
 			for i := 0; !knows(g, address, epoch); i++ {
 				if i == 100_000 {
@@ -118,7 +118,7 @@ func spread(ctx context.Context, members, runs int, loss float64, interrupted fu
 }
 
 func knows(g *member.Group, address netip.Addr, epoch uint64) bool {
-	claims := g.Claims()[address]
+	claims := g.Claims()[member.Addr(address)]
 	return len(claims) > 0 && claims[0].Epoch >= epoch
 }
 

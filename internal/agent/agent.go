@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/internal/agent/dhcplease"
+	"fairlead.io/internal/agent/sources"
+	"fairlead.io/internal/elect"
+	"fairlead.io/internal/link"
+	"fairlead.io/internal/member"
+)
+
+// agent is the state of the loop; only the loop touches it.
+type agent struct {
+	node               string
+	log                *slog.Logger
+	gossipPort         uint16
+	ignoreExcludeLabel bool
+	beat               func(time.Time)
+
+	// What the loop works with.
+	cluster   client.Reader // a cache in memory
+	sources   *sources.Reader
+	inbox     *inbox
+	group     Group // nil without gossip
+	peers     *peers
+	kernel    Kernel
+	tables    *tables
+	announcer Announcer
+	leases    *dhcplease.Leases
+	proxy     *proxyHealth
+	api       *apiHealth
+	poke      chan struct{} // health has changed
+	reporter  *reporter
+	observer  Observer
+	metrics   *metrics
+	// hasSuccessor says whether another agent waits on this node to follow this one.
+	hasSuccessor func() bool
+	background   context.Context // ends with the agent
+	running      sync.WaitGroup
+
+	directory *directory
+	world
+	held map[netip.Addr]*holding
+	had  map[netip.Addr]string // the node that had an address last, as far as known
+	// refused is why no node can have an address, as was reported.
+	refused map[netip.Addr]string
+	pending
+
+	leaving time.Time // since when
+	retired bool      // it has left, and no other agent follows on this node
+	failure error     // that the loop ends with
+}
+
+// world is what is known of nodes: this one and the others.
+type world struct {
+	links  []link.Link
+	scope  scope      // which of them are used
+	labels labels.Set // of this node
+	voters []elect.Node
+	claims map[member.Key][]member.Claim
+	// macs by node: of dead ones, too, which may come back before they are known to be
+	// alive.
+	macs     map[string][]net.HardwareAddr
+	members  map[string]member.Meta
+	others   int // members besides this one
+	isolated bool
+	started  bool // the caches are filled
+	synced   bool
+	patience time.Time // until then peers are waited for
+	// quietUntil: before that nothing is taken; settling is the same for single
+	// interfaces. postponed: something would have been.
+	quietUntil time.Time
+	settling   map[string]time.Time
+	postponed  bool
+}
+
+// pending is what is to be done with the next turn of the loop.
+type pending struct {
+	dirty, gone                        map[netip.Addr]bool
+	allDirty, linksDirty, membersDirty bool
+	claimsDirty, reportDirty           bool
+	presenceDirty                      bool
+	rising, falling, lowering          []netip.Addr
+	came                               map[netip.Addr]string // from which node
+	changes                            []change              // that are logged with the turn
+}
+
+// parts are what a loop is made of; Run opens the real ones.
+type parts struct {
+	node      string
+	log       *slog.Logger
+	cluster   client.Reader
+	sources   *sources.Reader
+	kernel    Kernel
+	tables    Tables
+	announcer Announcer
+	observer  Observer
+	reporter  *reporter
+	registry  prometheus.Registerer
+	excluded  *regexp.Regexp
+	// openDHCP opens an interface for DHCP; nil is the real one.
+	openDHCP func(iface string) (dhcplease.Port, error)
+}
+
+func newAgent(background context.Context, p parts) *agent {
+	a := &agent{
+		node: p.node, log: p.log, background: background, cluster: p.cluster, sources: p.sources, inbox: newInbox(),
+		peers: &peers{}, kernel: p.kernel, announcer: p.announcer, observer: p.observer, reporter: p.reporter,
+		metrics: newMetrics(p.registry), poke: make(chan struct{}, 1), beat: func(time.Time) {}, hasSuccessor: func() bool { return false },
+		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, refused: map[netip.Addr]string{},
+		world: world{scope: scope{excluded: cmp.Or(p.excluded, inward), named: map[string]bool{}}, claims: map[member.Key][]member.Claim{},
+			macs: map[string][]net.HardwareAddr{}, members: map[string]member.Meta{}, settling: map[string]time.Time{}},
+		pending: pending{dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{},
+			linksDirty: true, membersDirty: true, reportDirty: true},
+	}
+	if a.observer == nil {
+		a.observer = nobody{}
+	}
+	a.proxy, a.api = &proxyHealth{changed: a.poke}, &apiHealth{changed: a.poke}
+	a.tables = newTables(p.tables, p.log, a.allow)
+	a.leases = dhcplease.New(dhcplease.Options{Node: p.node, Log: p.log, Host: leaseHost{a}, Open: p.openDHCP})
+	a.directory = newDirectory(a.leases)
+	return a
+}
+
+// follow takes over the interfaces as they are now.
+func (a *agent) follow(links []link.Link) {
+	a.links = links
+	var used []link.Link
+	for i := range links {
+		if a.scope.has(links[i].Name) {
+			used = append(used, links[i])
+		}
+	}
+	a.announcer.Follow(used)
+}
+
+func (a *agent) groupChanged() <-chan struct{} {
+	if a.group == nil {
+		return nil
+	}
+	return a.group.Changed()
+}
+
+// close ends everything; what is in the kernel stays.
+func (a *agent) close() {
+	a.announcer.Close()
+	a.leases.Close()
+	if a.group != nil {
+		a.group.Close()
+	}
+	_ = a.tables.nft.Close()
+}

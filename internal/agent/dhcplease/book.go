@@ -1,0 +1,302 @@
+package dhcplease
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/dhcp"
+	"fairlead.io/internal/lb"
+)
+
+// Want is what one Service wants from DHCP servers.
+type Want struct {
+	Request  *lb.Request
+	Families [len(lb.Families)]bool
+	// Published has, by family, the address that the Service publishes, if it may
+	// have been leased: by us, or by another program before.
+	Published [len(lb.Families)]netip.Addr
+	Interface string // on which to lease; "" is any
+	Pool      lb.PoolKey
+	// What the Service asks to be known by, and the address it asks for.
+	Hostname  string
+	MAC       net.HardwareAddr
+	Requested netip.Addr
+}
+
+// Advertised is how addresses are announced that are for one interface, or for any
+// if it is "".
+func Advertised(iface string) []lb.Advertisement {
+	if iface == "" {
+		return []lb.Advertisement{{}}
+	}
+	return []lb.Advertisement{{Layer2: lb.Layer2{Interfaces: []string{iface}}}}
+}
+
+// claimant is a Service that wants leases.
+type claimant struct {
+	Want
+	names [len(lb.Families)]string // of its leases, where it wants one
+}
+
+// group is who may share leases of a family.
+type group struct {
+	family lb.Family
+	name   string
+}
+
+// book knows which Services want which leases. It is pure: no clock, no client.
+type book struct {
+	// cluster tells this cluster from others on the LAN, in which Services share by
+	// the same names.
+	cluster  types.UID
+	services map[types.NamespacedName]*claimant
+	// groups are the Services that may share a lease; members have those that do, by
+	// name of the lease; both the oldest first.
+	groups  map[group][]*claimant
+	members map[string][]*claimant
+	// reported is what the Agent objects of all nodes say.
+	reported map[v1alpha1.LeaseOf]v1alpha1.Lease
+	leased   map[string]netip.Addr // what this node has leased
+	at       map[netip.Addr]sets.Set[string]
+}
+
+func newBook() book {
+	return book{services: map[types.NamespacedName]*claimant{}, groups: map[group][]*claimant{}, members: map[string][]*claimant{},
+		reported: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, leased: map[string]netip.Addr{}, at: map[netip.Addr]sets.Set[string]{}}
+}
+
+// affected is what a change concerns: leases by name, and Services that may have
+// other addresses now.
+type affected struct {
+	leases   []string
+	services []types.NamespacedName
+}
+
+// nameOf returns the name of a lease: the claim travels with it.
+func nameOf(f lb.Family, who string) string {
+	sum := sha256.Sum256([]byte("fairlead.io/lease " + f.String() + " " + who))
+	return f.String() + " " + hex.EncodeToString(sum[:8])
+}
+
+// self is who a Service is that leases alone.
+func (c *claimant) self() string { return string(c.Request.UID) }
+
+// shares says whether the Service may share addresses of that family.
+func (c *claimant) shares(f lb.Family) bool { return Shares(c.Request, f) }
+
+// Shares says whether a Service may share addresses of that family with others.
+func Shares(r *lb.Request, f lb.Family) bool {
+	return r.ShareKey != "" && !r.Alone && (r.ShareOnly == nil || *r.ShareOnly == f)
+}
+
+// group returns the Services with which c may share a lease, if any.
+func (c *claimant) group(f lb.Family) (group, bool) {
+	r := c.Request
+	return group{f, r.ShareKey + "\n" + r.ShareAmong + "\n" + r.Backends}, c.shares(f)
+}
+
+// set notes what a Service wants now; nil is nothing.
+func (b *book) set(service types.NamespacedName, w *Want) (out affected) {
+	if old := b.services[service]; old != nil {
+		delete(b.services, service)
+		out = b.remove(old)
+	}
+	if w == nil {
+		return out
+	}
+	c := &claimant{Want: *w}
+	b.services[service] = c
+	for _, f := range lb.Families {
+		if !w.Families[f] {
+			continue
+		}
+		g, shares := c.group(f)
+		if !shares {
+			c.names[f] = nameOf(f, c.self())
+			b.members[c.names[f]] = byAge(b.members[c.names[f]], c)
+			out.leases = append(out.leases, c.names[f])
+			continue
+		}
+		b.groups[g] = byAge(b.groups[g], c)
+		out.add(b.regroup(g))
+	}
+	return out
+}
+
+func (b *book) remove(c *claimant) (out affected) {
+	for _, f := range lb.Families {
+		if c.names[f] == "" {
+			continue
+		}
+		out.leases = append(out.leases, c.names[f])
+		without(b.members, c.names[f], c)
+		if g, shares := c.group(f); shares {
+			without(b.groups, g, c)
+			out.add(b.regroup(g))
+		}
+	}
+	return out
+}
+
+func (a *affected) add(o affected) {
+	a.leases, a.services = append(a.leases, o.leases...), append(a.services, o.services...)
+}
+
+// regroup says who of a group shares the lease: the older ones first, each if its
+// ports are free. The others have a lease each.
+func (b *book) regroup(g group) (out affected) {
+	shared, taken := nameOf(g.family, g.name), sets.New[lb.Port]()
+	for _, c := range b.groups[g] {
+		name := shared
+		if taken.HasAny(c.Request.Ports...) {
+			name = nameOf(g.family, c.self())
+		} else {
+			taken.Insert(c.Request.Ports...)
+		}
+		old := c.names[g.family]
+		if old == name {
+			continue
+		}
+		if old != "" {
+			without(b.members, old, c)
+			out.leases = append(out.leases, old)
+		}
+		c.names[g.family] = name
+		b.members[name] = byAge(b.members[name], c)
+		out.leases = append(out.leases, name)
+		out.services = append(out.services, c.Request.Service)
+	}
+	out.leases = append(out.leases, shared)
+	return out
+}
+
+// byAge returns all with c added, the oldest first.
+func byAge(all []*claimant, c *claimant) []*claimant {
+	at, _ := slices.BinarySearchFunc(all, c, func(x, y *claimant) int {
+		if x.Request.Older(y.Request) {
+			return -1
+		}
+		return 1
+	})
+	return slices.Insert(all, at, c)
+}
+
+func without[K comparable](m map[K][]*claimant, key K, c *claimant) {
+	m[key] = slices.DeleteFunc(m[key], func(x *claimant) bool { return x == c })
+	if len(m[key]) == 0 {
+		delete(m, key)
+	}
+}
+
+// setLeased notes the address that this node has leased, or that it has none, and
+// returns the Services that it is for, if that has changed.
+func (b *book) setLeased(name string, addr netip.Addr) (services []types.NamespacedName) {
+	old := b.leased[name]
+	if old == addr {
+		return nil
+	}
+	if old.IsValid() {
+		delete(b.leased, name)
+		if b.at[old].Delete(name); b.at[old].Len() == 0 {
+			delete(b.at, old)
+		}
+	}
+	if addr.IsValid() {
+		b.leased[name] = addr
+		if b.at[addr] == nil {
+			b.at[addr] = sets.New[string]()
+		}
+		b.at[addr].Insert(name)
+	}
+	for _, c := range b.members[name] {
+		services = append(services, c.Request.Service)
+	}
+	return services
+}
+
+// family returns that of the lease by that name which c wants.
+func (c *claimant) family(name string) lb.Family {
+	if c.names[lb.IPv6] == name {
+		return lb.IPv6
+	}
+	return lb.IPv4
+}
+
+// identity is who the members of a lease are to a DHCP server: the same on every
+// node.
+func (b *book) identity(name string) dhcp.Identity {
+	oldest := b.members[name][0]
+	f := oldest.family(name)
+	who := oldest.self()
+	if g, shares := oldest.group(f); shares && name == nameOf(f, g.name) {
+		who = string(b.cluster) + " " + g.name
+	}
+	id := dhcp.IdentityOf(who)
+	if oldest.MAC != nil {
+		id.MAC = oldest.MAC
+	}
+	id.Hostname = oldest.Hostname
+	if a := oldest.Requested; a.IsValid() && lb.FamilyOf(a) == f {
+		id.Requested = a
+	}
+	return id
+}
+
+// last returns the lease that a node had last for the members of a name, if any; a
+// lease that was lost has no address.
+func (b *book) last(name string) v1alpha1.Lease {
+	var last v1alpha1.Lease
+	for _, c := range b.members[name] {
+		f := c.family(name)
+		l, ok := b.reported[leaseOf(c.Request.Service, f)]
+		if !ok {
+			if a := c.Published[f]; a.IsValid() && last.Service == "" {
+				last.Address = a.String()
+			}
+			continue
+		}
+		if last.Service == "" || last.Since.Before(&l.Since) {
+			last = l
+		}
+	}
+	return last
+}
+
+// precedes says whether a Service that has addr has it before those of a lease: it
+// has not leased it or, if it has, is older. What a Service publishes may be what
+// it had leased before; what agents report counts.
+func (b *book) precedes(r *lb.Request, addr netip.Addr, name string) bool {
+	members, f, other := b.members[name], lb.FamilyOf(addr), ""
+	if c := b.services[r.Service]; c != nil {
+		other = c.names[f]
+	}
+	switch {
+	case other == name || len(members) == 0:
+		return false
+	case other == "":
+		return true
+	}
+	return r.Older(members[0].Request) && (b.leased[other] == addr || b.reported[leaseOf(r.Service, f)].Address == addr.String())
+}
+
+// wants says whether a Service still wants that lease.
+func (b *book) wants(of v1alpha1.LeaseOf) bool {
+	for _, f := range lb.Families {
+		if f.String() == of.Family {
+			c := b.services[keyOf(of.Service)]
+			return c != nil && c.Families[f]
+		}
+	}
+	return false
+}
+
+func leaseOf(service types.NamespacedName, f lb.Family) v1alpha1.LeaseOf {
+	return v1alpha1.LeaseOf{Service: service.String(), Family: f.String()}
+}

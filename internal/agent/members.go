@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/member"
+	"fairlead.io/internal/nft"
+)
+
+// look reads who is there: Nodes, members, claims; and what that means for us.
+func (a *agent) look(now time.Time) {
+	var list corev1.NodeList
+	if err := a.cluster.List(a.background, &list); err != nil {
+		return
+	}
+	meta := metaOf(a.links, &a.scope, a.proxy.healthy(), !a.leaving.IsZero())
+	members := map[string]member.Meta{}
+	if a.group != nil {
+		a.group.SetMeta(meta)
+		for _, m := range a.group.Members() {
+			members[m.Name] = m.Meta
+			if len(m.Meta.MACs) > 0 {
+				a.macs[m.Name] = m.Meta.MACs
+			}
+		}
+		a.claims = a.group.Claims()
+	}
+	members[a.node] = meta
+	a.members = members
+	a.forgive()
+	if others := len(members) - 1; others != a.others {
+		a.others, a.reportDirty = others, true
+	}
+	alone := a.others == 0 && a.lost(list.Items)
+	a.api.wanted.Store(alone)
+	switch isolated := alone && !a.api.reachable(); {
+	case isolated != a.isolated:
+		a.isolated, a.reportDirty = isolated, true
+		if a.others == 0 { // they are on their way
+			a.quietUntil = now.Add(peersPatience)
+		}
+	case a.others > 0 && a.quietUntil.After(now.Add(settlePause)):
+		a.quietUntil = now.Add(settlePause)
+	}
+	byConditions := a.group == nil || alone
+	a.voters = a.voters[:0]
+	addresses := sets.New[netip.Addr]()
+	for i := range list.Items {
+		n := &list.Items[i]
+		has := nodeAddresses(n)
+		addresses.Insert(has...)
+		if n.Name == a.node && a.group != nil && len(has) > 0 && !slices.Contains(has, a.group.Addr().Addr()) {
+			// Nobody hears us at the old one. The next process begins with the new.
+			a.failure = fmt.Errorf("the node's address is no longer %s but %s", a.group.Addr().Addr(), has[0])
+		}
+		if n.Name == a.node {
+			a.labels = n.Labels
+		}
+		v := voter(n)
+		v.Excluded = v.Excluded && !a.ignoreExcludeLabel
+		if m, ok := members[n.Name]; ok {
+			fill(&v, m)
+		} else if byConditions && kubeapi.NodeReady(n) {
+			fill(&v, meta) // nothing is known of its interfaces: as here
+			v.Leaving, v.ProxyHealthy = false, true
+		}
+		a.voters = append(a.voters, v)
+	}
+	for _, addr := range a.directory.setNodes(addresses) {
+		if addresses.Has(addr) {
+			a.log.Warn("address of a Service is a node's, and not announced", "address", addr)
+		}
+		a.touch(addr)
+	}
+	a.peers.set(a.peersOf(list.Items))
+	a.allDirty, a.presenceDirty = true, true
+	a.metrics.members.Set(float64(len(members)))
+}
+
+// lost says whether agents of nodes have been lost: they may still be there, with
+// this one cut off. It is otherwise with agents that took their leave, and with
+// nodes that are no longer in the cluster.
+func (a *agent) lost(nodes []corev1.Node) bool {
+	return a.group != nil && slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+		_, died := a.group.Died(n.Name)
+		return died
+	})
+}
+
+// allow says that an interface's fence was renewed at that time.
+func (a *agent) allow(iface string, at time.Time) {
+	a.announcer.Allow(iface, at.Add(nft.FenceTime))
+}

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"fairlead.io/internal/link"
+	"fairlead.io/internal/member"
+	"fairlead.io/internal/nft"
+)
+
+var (
+	_ Kernel = (*link.Links)(nil)
+	_ Kernel = (*link.Fake)(nil)
+	_ Tables = (*nft.Table)(nil)
+	_ Tables = (*nft.Fake)(nil)
+	_ Group  = (*member.Group)(nil)
+)
+
+// Kernel is the node's interfaces, and our addresses on them: link.Links, or
+// link.Fake in tests.
+type Kernel interface {
+	List() []link.Link
+	Ours() []link.Address
+	Add(iface string, addr netip.Addr) error
+	Remove(iface string, addr netip.Addr) error
+	Renew(all []link.Address) (missing []link.Address, err error)
+	Changed() <-chan struct{}
+	// Done is closed when interfaces cannot be followed any more, because of Err.
+	Done() <-chan struct{}
+	Err() error
+}
+
+// Tables is who may answer for which address, and through which ports: nft.Table, or
+// nft.Fake in tests.
+type Tables interface {
+	Leftover() (state nft.State, fences []string)
+	Update(changes map[netip.Addr]*nft.VIP) error
+	Rebuild(s nft.State, fences []string) error
+	Grant(iface string) error
+	Renew(ifaces []string) (lost []string, err error)
+	Revoke(iface string) error
+	Tampered() <-chan struct{}
+	Delete() error
+	Close() error
+}
+
+// Group is the agents that are alive, and what they claim: member.Group.
+type Group interface {
+	Addr() netip.AddrPort
+	Members() []member.Member
+	Claims() map[member.Key][]member.Claim
+	SetMeta(m member.Meta)
+	SetClaims(own []member.Claim)
+	Changed() <-chan struct{}
+	Synced() bool
+	Died(node string) (time.Time, bool)
+	Join(ctx context.Context, known []netip.AddrPort) (int, error)
+	Leave(ctx context.Context) error
+	Close()
+}
+
+// Announcer tells the network which addresses are here. Only News is used by
+// another goroutine than all other methods.
+type Announcer interface {
+	// Protocol is the name by which users know it.
+	Protocol() string
+	// Follow announces on these interfaces, and on no others, from now on.
+	Follow(links []link.Link)
+	// Own announces an address on interfaces, Disown ends that on one; Adopt is Own
+	// for an address that an earlier agent has announced. Commit follows a series of
+	// them.
+	Own(addr netip.Addr, ifaces []string)
+	Adopt(addr netip.Addr, ifaces []string)
+	Disown(addr netip.Addr, iface string)
+	Commit()
+	// Allow says until when anything may be sent on an interface: as long as its fence
+	// stands.
+	Allow(iface string, until time.Time)
+	// Probe asks whether a host that is not ours has an address. The answer is in
+	// News.
+	Probe(addr netip.Addr, ifaces []string, ours func(net.HardwareAddr) bool)
+	// Defend answers another host that uses an address of this node; false means that
+	// it did so a moment ago.
+	Defend(addr netip.Addr, iface string) bool
+	News() <-chan News
+	Close()
+}
+
+// News of an Announcer: a host says that it has an address, or a probe has ended.
+type News struct {
+	Addr      netip.Addr
+	MAC       net.HardwareAddr // of the host; nil if a probe found none
+	Interface string
+	Probe     bool // it answers Probe
+}

@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/api/v1alpha1"
+)
+
+// peers are the addresses at which other agents should be.
+type peers struct {
+	mu   sync.Mutex
+	list []netip.AddrPort
+}
+
+func (p *peers) set(list []netip.AddrPort) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = list
+}
+
+// count says how many others there should be.
+func (p *peers) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.list)
+}
+
+// joinPeriod is how often unknown agents are looked for: a node that was added
+// takes part after that, and one that died is not asked in vain too often.
+const joinPeriod = 300 * time.Millisecond
+
+// join looks for agents that are not known, until ctx ends.
+func (p *peers) join(ctx context.Context, g Group) {
+	tick := time.NewTicker(joinPeriod)
+	defer tick.Stop()
+	for {
+		p.mu.Lock()
+		list := p.list
+		p.mu.Unlock()
+		if len(list) > 0 {
+			_, _ = g.Join(ctx, list)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// peersOf returns the addresses of the other nodes that have an agent.
+func (a *agent) peersOf(nodes []corev1.Node) []netip.AddrPort {
+	var out []netip.AddrPort
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Name == a.node {
+			continue
+		}
+		var agent v1alpha1.Agent
+		if err := a.cluster.Get(a.background, types.NamespacedName{Name: n.Name}, &agent); err != nil {
+			continue
+		}
+		if addr, ok := nodeAddress(n); ok {
+			out = append(out, netip.AddrPortFrom(addr, a.gossipPort))
+		}
+	}
+	return out
+}

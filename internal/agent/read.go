@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/agent/dhcplease"
+	"fairlead.io/internal/agent/sources"
+)
+
+// absorb takes over changes from the API server.
+func (a *agent) absorb(c changes) {
+	ctx := a.background // reads of a cache in memory
+	if c.agents && a.sources.Leases() {
+		var list v1alpha1.AgentList
+		if a.cluster.List(ctx, &list) == nil {
+			a.leases.SetReported(v1alpha1.LatestLeases(list.Items))
+		}
+	}
+	if c.pools || c.allServices {
+		a.readPools(ctx)
+	}
+	if c.allServices {
+		var list corev1.ServiceList
+		if a.cluster.List(ctx, &list) == nil {
+			for i := range list.Items {
+				a.readService(client.ObjectKeyFromObject(&list.Items[i]))
+			}
+		}
+	}
+	for key := range c.services {
+		a.readService(key)
+	}
+	for key := range c.slices {
+		a.readSlice(ctx, key)
+	}
+	a.membersDirty = a.membersDirty || c.nodes
+	a.observer.Read(c.count())
+}
+
+// readPools takes over all pools.
+func (a *agent) readPools(ctx context.Context) {
+	pools, err := a.sources.Pools(ctx)
+	if err != nil {
+		return
+	}
+	a.directory.pools = pools
+	clear(a.scope.named)
+	a.scope.name(pools.Interfaces)
+	for key := range a.directory.services {
+		a.nameInterface(key)
+	}
+	a.observer.Configured(pools.Configurations)
+	a.allDirty, a.linksDirty, a.presenceDirty = true, true, true
+}
+
+// readService takes over what a Service says now.
+func (a *agent) readService(key types.NamespacedName) {
+	var s corev1.Service
+	if err := a.cluster.Get(a.background, key, &s); err != nil {
+		a.setService(key, nil)
+		return
+	}
+	a.setService(key, a.sources.Service(&s))
+}
+
+func (a *agent) readSlice(ctx context.Context, key types.NamespacedName) {
+	var s *discoveryv1.EndpointSlice
+	var found discoveryv1.EndpointSlice
+	if err := a.cluster.Get(ctx, key, &found); err == nil {
+		s = &found
+	}
+	a.touch(a.directory.setSlice(key, s)...)
+}
+
+// setService takes over a Service; nil is one that is gone or not ours.
+func (a *agent) setService(key types.NamespacedName, s *sources.Service) {
+	var want *dhcplease.Want
+	if s != nil {
+		want = s.Lease
+	}
+	a.leases.Set(key, want)
+	a.touch(a.directory.setService(key, s)...)
+	a.nameInterface(key)
+}
+
+// nameInterface has an interface be used that is named for a Service.
+func (a *agent) nameInterface(key types.NamespacedName) {
+	if o := a.directory.services[key]; o != nil && o.Interface != "" && !a.scope.named[o.Interface] {
+		a.scope.name([]string{o.Interface})
+		a.linksDirty = true
+	}
+}

@@ -1,0 +1,153 @@
+package sources
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	apimetallb "fairlead.io/api/metallb"
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/agent/dhcplease"
+	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/lb"
+)
+
+// Pools are all pools, and how their addresses are advertised.
+type Pools struct {
+	all []lb.Pool
+	// gone returns how the addresses of a pool are advertised that is not there.
+	gone func(lb.PoolKey) []lb.Advertisement
+	// Interfaces are those that a pool or an advertisement names.
+	Interfaces []string
+	// Configurations are those of other load balancers that were read.
+	Configurations []Configuration
+}
+
+// Configuration is what was read in the format of another load balancer.
+type Configuration struct {
+	Dialect  lb.Dialect
+	Problems []Problem
+}
+
+// Problem is what is wrong with an object.
+type Problem struct {
+	Kind, Name string
+	Reason     lb.Reason
+}
+
+// NewPools returns these pools. gone may be nil.
+func NewPools(all []lb.Pool, gone func(lb.PoolKey) []lb.Advertisement) *Pools {
+	p := &Pools{all: slices.Clone(all), gone: gone}
+	slices.SortFunc(p.all, func(x, y lb.Pool) int { return strings.Compare(x.Key.String(), y.Key.String()) })
+	for i := range p.all {
+		for _, ad := range p.all[i].Advertisements {
+			p.Interfaces = append(p.Interfaces, ad.Interfaces...)
+		}
+	}
+	return p
+}
+
+// Pools reads all pools.
+func (r *Reader) Pools(ctx context.Context) (*Pools, error) {
+	r.readConfigMap(ctx)
+	var list v1alpha1.PoolList
+	if err := r.cluster.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	objects := metallb.Objects{Namespace: r.o.MetalLBNamespace}
+	c := r.metallb.Load()
+	if c != nil {
+		var pools apimetallb.IPAddressPoolList
+		var ads apimetallb.L2AdvertisementList
+		if err := (*c).List(ctx, &pools); err != nil {
+			return nil, err
+		}
+		if err := (*c).List(ctx, &ads); err != nil {
+			return nil, err
+		}
+		objects.Pools, objects.Advertisements = pools.Items, ads.Items
+	}
+	all, problems := objects.Translate()
+	for i := range list.Items {
+		all = append(all, native.Pool(&list.Items[i]))
+	}
+	all = append(all, r.config.Pools...)
+	out := NewPools(all, goneOf(&objects))
+	for i := range objects.Advertisements { // of pools that are gone, too
+		out.Interfaces = append(out.Interfaces, objects.Advertisements[i].Spec.Interfaces...)
+	}
+	out.Interfaces = append(out.Interfaces, r.config.Interfaces()...)
+	if c != nil {
+		out.Configurations = append(out.Configurations, Configuration{lb.MetalLB, problemsOf(problems)})
+	}
+	return out, nil
+}
+
+// goneOf returns how MetalLB would advertise the addresses of pools that are gone.
+func goneOf(objects *metallb.Objects) func(lb.PoolKey) []lb.Advertisement {
+	known := map[string][]lb.Advertisement{}
+	return func(pool lb.PoolKey) []lb.Advertisement {
+		if _, ok := known[pool.Name]; !ok {
+			known[pool.Name] = objects.Orphans(pool.Name)
+		}
+		return known[pool.Name]
+	}
+}
+
+func problemsOf(all []metallb.Problem) (out []Problem) {
+	for _, p := range all {
+		out = append(out, Problem{p.Kind, p.Object.Name, p.Reason})
+	}
+	return out
+}
+
+// Of returns the pool that addr, an address of s, is from, and how it is
+// advertised. If several pools have it, the one counts that is written down with
+// it. An address that is out of pool is advertised as the pool is that is written
+// down, which may be gone; without one, as by a pool that says nothing.
+func (p *Pools) Of(addr netip.Addr, s *Service) (lb.PoolKey, []lb.Advertisement) {
+	if s.Lease != nil && s.Lease.Families[lb.FamilyOf(addr)] {
+		return s.Lease.Pool, s.advertised()
+	}
+	var found, shrunk *lb.Pool
+	named := false
+	for i := range p.all {
+		switch pool := &p.all[i]; {
+		case pool.Key == s.Pool && pool.Contains(addr):
+			return pool.Key, s.amended(pool)
+		case pool.Key == s.Pool:
+			shrunk = pool
+		case !pool.Contains(addr):
+		case !named && slices.Contains(s.Request.From, pool.Key.Name):
+			found, named = pool, true
+		case found == nil:
+			found = pool
+		}
+	}
+	switch {
+	case found != nil:
+		return found.Key, s.amended(found)
+	case shrunk != nil:
+		return shrunk.Key, s.amended(shrunk)
+	case s.Pool != lb.PoolKey{}:
+		if p.gone == nil {
+			return s.Pool, nil
+		}
+		return s.Pool, p.gone(s.Pool)
+	}
+	return lb.PoolKey{Dialect: lb.Native}, s.advertised()
+}
+
+// advertised is how addresses of a Service are announced of which no pool says
+// more.
+func (s *Service) advertised() []lb.Advertisement { return dhcplease.Advertised(s.Interface) }
+
+// amended is how an address of the Service is announced that is of pool p.
+func (s *Service) amended(p *lb.Pool) []lb.Advertisement {
+	if p.Key.Dialect == lb.KubeVIP {
+		return s.advertised()
+	}
+	return p.Advertisements
+}

@@ -1,0 +1,105 @@
+package sources
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fairlead.io/internal/agent/dhcplease"
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/lb"
+)
+
+// Service is what the agent must know of one Service.
+type Service struct {
+	Request   lb.Request
+	Published []netip.Addr // what its status says
+	Local     bool         // only nodes with an endpoint may have its addresses
+	// Pool is the one that the addresses are from, as was written down with them, if
+	// that counts more than which pool has them now. It may be gone.
+	Pool lb.PoolKey
+	// Interface is the one that is named for the Service, or "".
+	Interface string
+	// Lease is what the Service wants from DHCP servers; nil if nothing.
+	Lease *dhcplease.Want
+}
+
+// Service returns s as the agent sees it, or nil if agents do not announce it.
+func (r *Reader) Service(s *corev1.Service) *Service {
+	class := r.class(s)
+	if class == nil {
+		return nil
+	}
+	return r.read(s, class.Pools)
+}
+
+// read reads a Service whose class may use the pools of dialects.
+func (r *Reader) read(s *corev1.Service, dialects []lb.Dialect) *Service {
+	out := &Service{
+		Request:   compat.Context{Dialects: dialects, KubeVIP: r.config}.Request(s),
+		Published: native.Published(s), Pool: notedPool(s),
+		Local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+	}
+	if !slices.Contains(dialects, lb.KubeVIP) {
+		return out
+	}
+	for _, name := range []string{strings.TrimSpace(s.Annotations[kubevip.AnnotationInterface]), r.config.Interface(s.Namespace), r.o.Interface} {
+		if name != "" {
+			out.Interface = name
+			break
+		}
+	}
+	out.Lease = r.lease(out, s)
+	return out
+}
+
+// notedPool returns the pool of MetalLB's kind that the addresses of s are from, as
+// was written down with them, if any.
+func notedPool(s *corev1.Service) lb.PoolKey {
+	for key := range strings.SplitSeq(s.Annotations[native.AnnotationAllocatedFrom], ",") {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(key), string(lb.MetalLB)+"/"); ok {
+			return lb.PoolKey{Dialect: lb.MetalLB, Name: name}
+		}
+	}
+	name := s.Annotations[metallb.AnnotationAllocatedFrom]
+	if _, ours := s.Annotations[native.AnnotationAllocatedFrom]; ours || name == "" {
+		return lb.PoolKey{}
+	}
+	return lb.PoolKey{Dialect: lb.MetalLB, Name: name}
+}
+
+// lease returns what a Service wants from DHCP servers: it asks for that, or the
+// controller has written so.
+func (r *Reader) lease(of *Service, s *corev1.Service) *dhcplease.Want {
+	w := &dhcplease.Want{Request: &of.Request, Interface: of.Interface, Pool: lb.PoolKey{Dialect: lb.KubeVIP, Name: r.config.PoolKey(s.Namespace)}}
+	any := false
+	for _, f := range of.Request.Families {
+		is := func(a netip.Addr) bool { return lb.FamilyOf(a) == f }
+		w.Families[f] = of.Request.DHCP[f] && !slices.ContainsFunc(of.Request.Addresses, is)
+		any = any || w.Families[f]
+		if i := slices.IndexFunc(of.Published, is); i >= 0 && mayBeLeased(s, f) {
+			w.Published[f] = of.Published[i]
+		}
+	}
+	if !any {
+		return nil
+	}
+	asked, _ := kubevip.LeaseWishOf(s, w.Families) // the controller reports what is wrong with it
+	w.Hostname, w.MAC, w.Requested = asked.Hostname, asked.MAC, asked.Requested
+	return w
+}
+
+// mayBeLeased says whether the address of s of family f that is published may be a
+// lease: the controller has written so, or it has not written the address.
+func mayBeLeased(s *corev1.Service, f lb.Family) bool {
+	if slices.Contains(strings.Split(s.Annotations[native.AnnotationDHCP], ","), f.String()) {
+		return true
+	}
+	return !slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool { return c.Type == native.ConditionReady })
+}

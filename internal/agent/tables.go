@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/nft"
+)
+
+// tables keeps our nftables tables in line with what is wanted. What fails is tried
+// again with the next retry.
+type tables struct {
+	nft     Tables
+	log     *slog.Logger
+	state   nft.State               // what is wanted
+	changes map[netip.Addr]*nft.VIP // since the last write; nil is gone
+	fences  map[string]bool         // interfaces whose fence was granted, and not lost since
+	failed  bool                    // the kernel does not have what is wanted
+	// renewed is called with each fence that was renewed, and when.
+	renewed func(iface string, at time.Time)
+}
+
+func newTables(t Tables, log *slog.Logger, renewed func(string, time.Time)) *tables {
+	return &tables{nft: t, log: log, renewed: renewed, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
+		changes: map[netip.Addr]*nft.VIP{}, fences: map[string]bool{}}
+}
+
+// inherit takes over what an earlier agent has left. Only fences that still stand
+// are renewed.
+func (t *tables) inherit(now time.Time) {
+	left, fences := t.nft.Leftover()
+	if left.VIPs != nil {
+		t.state = left
+	}
+	lost, err := t.nft.Renew(fences)
+	if err != nil {
+		return
+	}
+	for _, iface := range fences {
+		if !slices.Contains(lost, iface) {
+			t.fences[iface] = true
+			t.renewed(iface, now)
+		}
+	}
+}
+
+// set notes what the tables are to say about addr.
+func (t *tables) set(addr netip.Addr, v nft.VIP) {
+	t.state.VIPs[addr] = v
+	t.changes[addr] = &v
+}
+
+// setPorts notes which ports of addr are open on this node, which has the address
+// on these interfaces, or on none.
+func (t *tables) setPorts(addr netip.Addr, ports []lb.Port, ifaces []string) {
+	have, known := t.state.VIPs[addr]
+	if !known || !slices.Equal(have.Ports, ports) || !slices.Equal(have.Interfaces, ifaces) {
+		t.set(addr, nft.VIP{Ports: ports, Interfaces: ifaces})
+	}
+}
+
+// remove notes that no Service has addr.
+func (t *tables) remove(addr netip.Addr) {
+	delete(t.state.VIPs, addr)
+	t.changes[addr] = nil
+}
+
+// write writes what was noted.
+func (t *tables) write() {
+	if len(t.changes) == 0 {
+		return
+	}
+	switch err := t.nft.Update(t.changes); {
+	case errors.Is(err, nft.ErrTampered):
+		t.rebuild("another program changed our nftables tables; writing them again")
+	case err != nil:
+		t.log.Error("nftables not changed", "error", err)
+		t.failed = true
+	}
+	clear(t.changes)
+}
+
+// rebuild writes everything again.
+func (t *tables) rebuild(why string) {
+	t.log.Warn(why)
+	err := t.nft.Rebuild(t.state, slices.Collect(maps.Keys(t.fences)))
+	if t.failed = err != nil; err != nil {
+		t.log.Error("nftables tables not rebuilt", "error", err)
+	}
+}
+
+// retry writes again what failed.
+func (t *tables) retry() {
+	if t.failed {
+		t.rebuild("trying again to write our nftables tables")
+	}
+}
+
+// grant grants the fence of an interface that has none.
+func (t *tables) grant(iface string, now time.Time) {
+	if t.fences[iface] {
+		return
+	}
+	if err := t.nft.Grant(iface); err != nil {
+		t.log.Error("fence not granted", "interface", iface, "error", err)
+		return
+	}
+	t.fences[iface] = true
+	t.renewed(iface, now)
+}
+
+// renew renews the fences of interfaces that are used, and revokes the others. It
+// returns those that have expired: the process was stopped, or the machine asleep.
+func (t *tables) renew(used map[string]bool) (lost []string) {
+	var names []string
+	for iface := range t.fences {
+		if used[iface] {
+			names = append(names, iface)
+			continue
+		}
+		delete(t.fences, iface)
+		if err := t.nft.Revoke(iface); err != nil {
+			t.log.Error("fence not revoked", "interface", iface, "error", err)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	now := time.Now()
+	lost, err := t.nft.Renew(names)
+	if err != nil {
+		t.log.Error("fences not renewed", "error", err)
+		return nil
+	}
+	for _, iface := range names {
+		if slices.Contains(lost, iface) {
+			delete(t.fences, iface)
+		} else {
+			t.renewed(iface, now)
+		}
+	}
+	return lost
+}
