@@ -75,7 +75,7 @@ else from where the API server can be reached.`,
 		if configFile != "" {
 			o.Config, err = config.Load(configFile)
 		} else {
-			o.Config, err = config.FromEnv(getenv)
+			o.Config, err = config.FromEnv(getenv, configuredClouds(getenv)...)
 		}
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ else from where the API server can be reached.`,
 		tellNeedless(f, o.Log, ccmNeedless...)
 		var n nodes.Options
 		ccm.nodes(&n)
-		if err := addCloudscale(&o, n, cloud); err != nil {
+		if err := addClouds(&o, os.Getenv, n, cloud); err != nil {
 			return err
 		}
 		if os.Getenv("GOGC") == "" {

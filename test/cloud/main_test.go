@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	backend "fairlead.io/internal/backend/cloudscale"
+	"fairlead.io/internal/cloud"
 	cloudclient "fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
@@ -141,7 +142,7 @@ func (w *world) start(change ...func(*controller.Cloud)) (stop func()) {
 
 func (w *world) startAs(token string, change ...func(*controller.Cloud)) (stop func()) {
 	w.t.Helper()
-	secret, err := cloudclient.NewToken(token)
+	secret, err := cloud.NewToken(token)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func (w *world) startAs(token string, change ...func(*controller.Cloud)) (stop f
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	servers := cloudclient.NewListing(func(ctx context.Context) ([]cloudclient.Server, error) { return c.Servers.List(ctx, nil) })
+	servers := c.ServerCache()
 	cloud := controller.Cloud{Backend: backend.New(backend.Options{Client: c, Servers: servers, Cluster: "test"}), Resync: time.Hour}
 	for _, f := range change {
 		f(&cloud)

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"fairlead.io/internal/cloud"
 	client "fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/nodes"
 	"fairlead.io/sandbox"
@@ -107,7 +108,7 @@ func (w *world) addServer(name string, private string) cloudscale.Server {
 // test ends.
 func (w *world) start(t *testing.T, change ...func(*nodes.Options)) (stop func()) {
 	t.Helper()
-	secret, err := client.NewToken(token)
+	secret, err := cloud.NewToken(token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +118,7 @@ func (w *world) start(t *testing.T, change ...func(*nodes.Options)) (stop func()
 		t.Fatal(err)
 	}
 	o := nodes.Options{
-		REST: asUser(t), Cloud: "cloudscale", Log: slog.New(slog.DiscardHandler), MonitorPeriod: 100 * time.Millisecond,
-		Instances: nodes.NewCloudscale(c, client.NewListing(func(ctx context.Context) ([]client.Server, error) { return c.Servers.List(ctx, nil) })),
+		REST: asUser(t), Cloud: nodes.NewCloudscale(c, c.ServerCache()), Log: slog.New(slog.DiscardHandler), MonitorPeriod: 100 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&o)

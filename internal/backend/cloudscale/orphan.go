@@ -31,7 +31,7 @@ func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]O
 	if b.cluster == "" {
 		return nil, nil
 	}
-	all, err := b.have.loadBalancers.since(ctx, time.Now(), time.Time{})
+	all, err := b.have.loadBalancers.Since(ctx, time.Now(), time.Time{})
 	if err != nil {
 		return nil, fmt.Errorf("look for orphans: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"fairlead.io/internal/cloud"
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
@@ -19,12 +20,12 @@ import (
 func failed(w Want, err error) Outcome {
 	var out Outcome
 	text := err.Error()
-	after, passing := cloudscale.RetryAfter(err)
-	e, _ := errors.AsType[*cloudscale.Error](err)
+	after, passing := cloud.RetryAfter(err)
+	e, _ := errors.AsType[*cloud.Error](err)
 	switch {
-	case cloudscale.IsUnauthorized(err):
+	case cloud.IsUnauthorized(err):
 		out.Reason = lb.TokenInvalid.With(text)
-	case cloudscale.IsReadOnly(err):
+	case cloud.IsForbidden(err):
 		out.Reason = lb.TokenReadOnly.With(text)
 	case w.Gone:
 		out.Reason = lb.DeleteLoadBalancerFailed.With(text)
@@ -67,7 +68,7 @@ func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Resul
 		out.Reason = lb.CloudBusy.With(seen.Desired.Name)
 	default:
 		if !waiting {
-			out.Ingress = ingress(&seen.Desired, own, b.have.floatingIPs.peek())
+			out.Ingress = ingress(&seen.Desired, own, b.have.floatingIPs.Peek())
 			published = out.Ingress
 		}
 		out.served(own, published)
