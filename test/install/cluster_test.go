@@ -83,7 +83,7 @@ func everyNodeHasItsPods(t *testing.T, c client.Client, kube kubernetes.Interfac
 	if err := c.List(t.Context(), &pods, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
-	nodes := map[string]map[string]bool{"controller": {}, "speaker": {}}
+	nodes := map[string]map[string]bool{"controller": {}, "agent": {}}
 	for _, p := range pods.Items {
 		nodes[p.Labels["app.kubernetes.io/component"]][p.Spec.NodeName] = true
 		if p.Status.ContainerStatuses[0].RestartCount > 0 {
@@ -94,7 +94,7 @@ func everyNodeHasItsPods(t *testing.T, c client.Client, kube kubernetes.Interfac
 			t.Errorf("the log of pod %s says that it may not do something (%v):\n%s", p.Name, err, log)
 		}
 	}
-	if len(pods.Items) != 4 || len(nodes["controller"]) != 2 || len(nodes["speaker"]) != 2 {
+	if len(pods.Items) != 4 || len(nodes["controller"]) != 2 || len(nodes["agent"]) != 2 {
 		t.Errorf("want one controller and one agent on each of two nodes, got %d pods: %v", len(pods.Items), nodes)
 	}
 }
