@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,11 +14,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// Cloudscale is the cloud that [Cluster.Cloud] can name: a simulator of
-// cloudscale.ch, see the package of that name.
-const Cloudscale = "cloudscale"
+	"fairlead.io/sandbox/simulator"
+)
 
 // CloudHost is the host that a cloud runs on, if there is one: its API, and
 // what forwards packets for its load balancers.
@@ -62,9 +59,9 @@ func (c *Cluster) startCloud(ctx context.Context, port uint16) error {
 			return fmt.Errorf("write the cloud's token: %w", err)
 		}
 	}
-	seed, err := c.cloudSeed()
+	seed, err := clouds[c.Cloud].Seed(c.site())
 	if err != nil {
-		return err
+		return fmt.Errorf("encode the cloud's servers: %w", err)
 	}
 	if err := replaceFile(c.path("cloud", "seed.json"), seed, 0o644); err != nil {
 		return fmt.Errorf("write the cloud's servers: %w", err)
@@ -75,18 +72,10 @@ func (c *Cluster) startCloud(ctx context.Context, port uint16) error {
 		return err
 	}
 	defer file.Close()
-	argv := []string{c.path("bin", "sandbox"), Cloudscale, "--inherit",
+	argv := append([]string{c.path("bin", "sandbox"), c.Cloud, "--inherit",
 		"--listen=" + cloudAddress().String(), "--token-file=" + c.cloudToken(), "--seed=" + c.path("cloud", "seed.json"),
-		"--forward", "--card=eth0"}
-	for _, given := range []struct {
-		flag     string
-		prefixes []netip.Prefix
-	}{{"--public=", cloudPublic}, {"--floating=", cloudFloating}, {"--reserved=", cloudReserved}} {
-		for _, p := range given.prefixes {
-			argv = append(argv, given.flag+p.String())
-		}
-	}
-	log := c.path("cloud", Cloudscale+".log")
+	}, clouds[c.Cloud].Argv(c.site())...)
+	log := c.path("cloud", c.Cloud+".log")
 	ended, err := detached{netns: c.netns(CloudHost), log: log, argv: argv, files: []*os.File{file}}.start()
 	if err != nil {
 		return err
@@ -112,7 +101,7 @@ func (c *Cluster) startCloud(ctx context.Context, port uint16) error {
 func (c *Cluster) cloudToken() string { return c.path("cloud", "token") }
 
 func (c *Cluster) cloudPID() (int, error) {
-	return c.find(CloudHost, func(p process) bool { return slices.Contains(p.args, Cloudscale) })
+	return c.find(CloudHost, func(p process) bool { return slices.Contains(p.args, c.Cloud) })
 }
 
 // cloudAddress is where the cloud's API is on the LAN.
@@ -120,55 +109,56 @@ func cloudAddress() netip.AddrPort {
 	return netip.AddrPortFrom(cloudHost.addresses()[0].Addr(), cloudPort)
 }
 
-// cloudSeed is the network and the servers of the cloud: one for every node,
-// with its name and its addresses.
-func (c *Cluster) cloudSeed() ([]byte, error) {
-	type object = map[string]any
-	network := newUUID()
-	subnets, ids := []object{}, []string{}
-	for _, a := range cloudHost.addresses() {
-		ids = append(ids, newUUID())
-		subnets = append(subnets, object{"uuid": ids[len(ids)-1], "network": network, "cidr": a.Masked(), "gateway_address": controlHost.addresses()[len(ids)-1].Addr()})
+// site is what a cloud has to know of the cluster in it: one server for every
+// node, with its name and its addresses.
+func (c *Cluster) site() simulator.Site {
+	s := simulator.Site{
+		Cluster: c.Name, API: cloudAddress(), Card: "eth0",
+		Public: cloudPublic, Floating: cloudFloating, Reserved: cloudReserved,
 	}
-	servers := []object{}
+	for i, a := range cloudHost.addresses() {
+		s.LAN = append(s.LAN, simulator.Subnet{CIDR: a.Masked(), Gateway: controlHost.addresses()[i].Addr()})
+	}
 	for _, n := range c.nodes() {
-		private, public := []object{}, []object{}
-		for i, a := range n.addresses() {
-			private = append(private, object{"address": a.Addr(), "subnet": ids[i]})
-		}
-		for _, a := range n.publicAddresses() {
-			public = append(public, object{"address": a.Addr()})
-		}
-		servers = append(servers, object{"name": n.name, "zone": "lpg1", "interfaces": []object{{"addresses": public}, {"network": network, "addresses": private}}})
+		s.Nodes = append(s.Nodes, simulator.Node{Name: n.name, Private: without(n.addresses()), Public: without(n.publicAddresses())})
 	}
-	raw, err := json.MarshalIndent(object{
-		"networks": []object{{"uuid": network, "name": c.Name, "zone": "lpg1"}}, "subnets": subnets, "servers": servers,
-	}, "", "\t")
-	if err != nil {
-		return nil, fmt.Errorf("encode the cloud's servers: %w", err)
+	return s
+}
+
+// without returns addresses without their prefix lengths.
+func without(prefixes []netip.Prefix) []netip.Addr {
+	var all []netip.Addr
+	for _, p := range prefixes {
+		all = append(all, p.Addr())
 	}
-	return raw, nil
+	return all
 }
 
 // CloudURL is where programs on this machine reach the cloud's API.
 func (c *Cluster) CloudURL() (string, error) {
+	_, url, err := c.openCloud()
+	return url, err
+}
+
+// openCloud returns the cloud of a cluster that is up, and where it is reached.
+func (c *Cluster) openCloud() (simulator.Cloud, string, error) {
 	if err := c.complete(); err != nil {
-		return "", err
+		return nil, "", err
 	}
 	s, err := c.readState()
-	if err == nil && s.Cloud == "" {
+	if err == nil && clouds[s.Cloud] == nil {
 		err = errors.New("it is in no cloud")
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the cloud of the sandbox %s: %w", c.Name, err)
+		return nil, "", fmt.Errorf("find the cloud of the sandbox %s: %w", c.Name, err)
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d", s.CloudPort), nil
+	return clouds[s.Cloud], fmt.Sprintf("http://127.0.0.1:%d", s.CloudPort), nil
 }
 
 // CloudRequest sends a request to the cloud's API and returns the answer's
 // body. An answer that is no success is an error.
 func (c *Cluster) CloudRequest(ctx context.Context, method, path, body string) ([]byte, error) {
-	url, err := c.CloudURL()
+	cloud, url, err := c.openCloud()
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +170,7 @@ func (c *Cluster) CloudRequest(ctx context.Context, method, path, body string) (
 	if err != nil {
 		return nil, fmt.Errorf("ask the cloud: %w", err)
 	}
-	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	cloud.Authorize(r, strings.TrimSpace(string(token)))
 	r.Header.Set("Content-Type", "application/json")
 	transport := &http.Transport{DisableKeepAlives: true}
 	response, err := (&http.Client{Transport: transport}).Do(r)
@@ -198,64 +188,29 @@ func (c *Cluster) CloudRequest(ctx context.Context, method, path, body string) (
 	return answer, nil
 }
 
-// tellCloud starts or stops the server that a node is, if it is one.
-func (c *Cluster) tellCloud(ctx context.Context, n host, action string) error {
+// power starts or stops the server that a node is, if it is one.
+func (c *Cluster) power(ctx context.Context, n host, on bool) error {
 	if c.Cloud == "" {
 		return nil
 	}
-	answer, err := c.CloudRequest(ctx, http.MethodGet, "/v1/servers", "")
-	if err != nil {
-		return err
-	}
-	var servers []struct {
-		Name string `json:"name"`
-		UUID string `json:"uuid"`
-	}
-	if err := json.Unmarshal(answer, &servers); err != nil {
-		return fmt.Errorf("list the cloud's servers: %w", err)
-	}
-	for _, s := range servers {
-		if s.Name != n.name {
-			continue
-		}
-		if _, err := c.CloudRequest(ctx, http.MethodPost, "/v1/servers/"+s.UUID+"/"+action, ""); err != nil {
-			return err
-		}
-	}
-	return nil
+	return clouds[c.Cloud].Power(ctx, c.CloudRequest, n.name, on)
 }
 
-// tellLeftBehind lists load balancers that the cluster leaves behind: in a
-// real cloud they would go on to cost money.
-func (c *Cluster) tellLeftBehind(ctx context.Context) {
+// reportLeftBehind lists what the cluster leaves behind: in a real cloud it would
+// go on to cost money.
+func (c *Cluster) reportLeftBehind(ctx context.Context, cloud simulator.Cloud) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	answer, err := c.CloudRequest(ctx, http.MethodGet, "/v1/load-balancers", "")
-	if err != nil {
-		return // it does not run any more, and has forgotten everything
-	}
-	var left []struct {
-		Name string `json:"name"`
-		UUID string `json:"uuid"`
-		VIPs []struct {
-			Address string `json:"address"`
-		} `json:"vip_addresses"`
-	}
-	if err := json.Unmarshal(answer, &left); err != nil {
-		fmt.Fprintf(c.Progress, "the cloud's load balancers cannot be listed: %v\n", err)
-		return
-	}
-	if len(left) == 0 {
-		fmt.Fprintln(c.Progress, "no load balancers are left behind in the cloud")
-		return
-	}
-	fmt.Fprintf(c.Progress, "%d load balancers are left behind in the cloud; delete their Services first to have them removed:\n", len(left))
-	for _, lb := range left {
-		var vips []string
-		for _, v := range lb.VIPs {
-			vips = append(vips, v.Address)
+	what, left, err := cloud.LeftBehind(ctx, c.CloudRequest)
+	switch {
+	case err != nil: // it does not run any more, and has forgotten everything
+	case len(left) == 0:
+		fmt.Fprintf(c.Progress, "no %s are left behind in the cloud\n", what)
+	default:
+		fmt.Fprintf(c.Progress, "%d %s are left behind in the cloud; delete their Services first to have them removed:\n", len(left), what)
+		for _, line := range left {
+			fmt.Fprintf(c.Progress, "  %s\n", line)
 		}
-		fmt.Fprintf(c.Progress, "  %s %s %s\n", lb.UUID, lb.Name, strings.Join(vips, " "))
 	}
 }
 

@@ -25,7 +25,8 @@ type Cluster struct {
 	Nodes    int       // how many nodes Up starts; default 3
 	StateDir string    // default /var/lib/NAME-sandbox
 	Progress io.Writer // shows what Up does; default os.Stderr
-	// Cloud is the cloud whose servers the nodes are: none, or [Cloudscale].
+	// Cloud is the cloud whose servers the nodes are: none, or one of
+	// [Clouds].
 	// The nodes then wait, tainted, for the cloud's controller manager.
 	Cloud string
 	// Command is the path of the sandbox command, which runs as first process
@@ -111,8 +112,8 @@ func (c *Cluster) complete() error {
 	if c.Nodes < 1 || c.Nodes > 80 {
 		return fmt.Errorf("number of nodes %d: want 1 to 80", c.Nodes)
 	}
-	if c.Cloud != "" && c.Cloud != Cloudscale {
-		return fmt.Errorf("cloud %q: there is only %s", c.Cloud, Cloudscale)
+	if err := checkCloud(c.Cloud); err != nil {
+		return err
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("the sandbox makes namespaces and cgroups: run it as root")

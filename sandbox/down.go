@@ -12,7 +12,7 @@ import (
 
 // Down removes the cluster: its processes, namespaces, mounts, cgroups and
 // files, also those of a start that was interrupted. It is no error if there
-// is nothing. Load balancers that are left in a cloud are listed first.
+// is nothing. What is left in a cloud is listed first.
 func (c *Cluster) Down(ctx context.Context) error {
 	if err := c.complete(); err != nil {
 		return err
@@ -22,8 +22,8 @@ func (c *Cluster) Down(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if s, err := c.readState(); err == nil && s.Cloud != "" {
-		c.tellLeftBehind(ctx)
+	if s, err := c.readState(); err == nil && clouds[s.Cloud] != nil {
+		c.reportLeftBehind(ctx, clouds[s.Cloud])
 	}
 	return newProgress(c.Progress).step("removing the sandbox "+c.Name, func(io.Writer) error { return c.remove(ctx) })
 }

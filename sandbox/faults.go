@@ -57,7 +57,7 @@ func (c *Cluster) Kill(ctx context.Context, hostName string) error {
 	if err := c.killNode(ctx, n); err != nil {
 		return err
 	}
-	return c.tellCloud(ctx, n, "stop")
+	return c.power(ctx, n, false)
 }
 
 // Restart kills a node or the control plane if it runs, starts it again with
@@ -85,7 +85,7 @@ func (c *Cluster) Restart(ctx context.Context, hostName string) error {
 	if err := c.killNode(ctx, n); err != nil {
 		return err
 	}
-	if err := c.tellCloud(ctx, n, "start"); err != nil {
+	if err := c.power(ctx, n, true); err != nil {
 		return err
 	}
 	return c.startNodes(ctx, io.Discard, []host{n})

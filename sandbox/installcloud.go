@@ -28,12 +28,11 @@ func (i *installation) cloudSteps() []installStep {
 	}
 }
 
-// installInCloud installs what deploy/cloudscale.yaml has, for this cloud.
+// installInCloud installs the chart with the cloud's values.
 func (i *installation) installInCloud(ctx context.Context, note io.Writer) error {
 	return i.helm(ctx, note, "upgrade", "--install",
 		"fairlead", "charts/fairlead", "--namespace", metav1.NamespaceSystem,
-		"--set", "cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet",
-		"--set", "cloudscale.apiURL=http://"+cloudAddress().String(),
+		"--set", strings.Join(clouds[i.cluster.Cloud].Values(i.cluster.site()), ","),
 		"--set", "clusterName="+i.cluster.Name,
 		"--set", "image.tag="+i.tag, "--wait", "--timeout", "5m")
 }
@@ -48,7 +47,7 @@ func (i *installation) awaitInitialized(ctx context.Context, note io.Writer) err
 	return i.kubectl(ctx, note, "get", "nodes", "--output", "wide", "--label-columns", "topology.kubernetes.io/zone,node.kubernetes.io/instance-type")
 }
 
-// storeToken makes the Secret kube-system/cloudscale.
+// storeToken makes the Secret that the cloud's controller manager reads.
 func (i *installation) storeToken(ctx context.Context, _ io.Writer) error {
 	token, err := os.ReadFile(i.cluster.cloudToken())
 	if err != nil {
@@ -62,10 +61,8 @@ func (i *installation) storeToken(ctx context.Context, _ io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: Cloudscale},
-		StringData: map[string]string{"access-token": strings.TrimSpace(string(token))},
-	}
+	name, data := clouds[i.cluster.Cloud].Credentials(strings.TrimSpace(string(token)))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}, StringData: data}
 	secrets := client.CoreV1().Secrets(secret.Namespace)
 	_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -78,29 +75,13 @@ func (i *installation) storeToken(ctx context.Context, _ io.Writer) error {
 }
 
 func (i *installation) tellNextInCloud() {
+	cloud := clouds[i.cluster.Cloud]
 	fmt.Fprintf(i.cluster.Progress, `
-The nodes are servers of a simulated cloudscale.ch. Fairlead is its cloud controller
-manager, and the load balancer of the Service "web" answers at %[1]s. Try:
+The nodes are servers of a simulated %[5]s. Fairlead is its cloud controller
+manager, and the Service "web" answers at %[1]s. Try:
 
   export KUBECONFIG=%[2]s PATH=%[3]s:$PATH
-  kubectl get nodes --label-columns topology.kubernetes.io/zone,node.kubernetes.io/instance-type
-  kubectl describe service web
-  %[4]s exec client -- curl http://%[1]s
-  kubectl logs --namespace kube-system --selector k8s-app=cloudscale-cloud-controller-manager
-
-See what a change would cost, then make it:
-
-  kubectl annotate service web fairlead.io/dry-run=true k8s.cloudscale.ch/loadbalancer-pool-protocol=proxy
-  kubectl describe service web
-  kubectl annotate service web fairlead.io/dry-run- k8s.cloudscale.ch/loadbalancer-pool-protocol-
-
-Inspect the cloud, and stop a server:
-
-  %[4]s cloud GET /v1/load-balancers
-  %[4]s cloud GET /sandbox/log
-  %[4]s kill node3 && kubectl describe node node3
-
-docs/guides/cloudscale.md is the guide. "%[4]s down" removes the cluster and lists the
-load balancers of Services that you did not delete.
-`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand())
+%[6]s "%[4]s down" removes the cluster and lists what is
+left of Services that you did not delete.
+`, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand(), cloud.Title(), cloud.Hints(i.address, i.sandboxCommand()))
 }

@@ -1,59 +1,65 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	backend "fairlead.io/internal/backend/cloudscale"
-	compat "fairlead.io/internal/compat/cloudscale"
-	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/nodes"
 )
 
-// cloudWorkers is how many Services are worked on at the same time. They do
-// little but wait for answers of the cloud, which does one change of a load
-// balancer at a time, but those of different ones together.
-const cloudWorkers = 100
+// cloud is one that Fairlead can be the controller manager of.
+type cloud struct {
+	// nodes and backend are its names in the configuration.
+	nodes   config.Cloud
+	backend config.Backend
+	// configured says whether the environment is enough to be its controller
+	// manager without a configuration file.
+	configured func(getenv func(string) string) bool
+	// add adds to the controller what the configuration has of the cloud.
+	add func(o *controller.Options, use inCloud) error
+}
 
-// addCloudscale adds to the controller what the configuration has of
-// cloudscale.ch. n and cloud are what flags say about them.
-func addCloudscale(o *controller.Options, n nodes.Options, cloud controller.Backend) error {
-	looksAfterNodes := o.Config.Nodes.Cloud == config.CloudscaleNodes
-	if !looksAfterNodes && !slices.Contains(o.Config.Backends(), config.Cloudscale) {
-		return nil
-	}
-	options, err := cloudscale.FromEnv(os.Getenv)
-	if err != nil {
-		return fmt.Errorf("reach cloudscale.ch: %w", err)
-	}
-	registry := prometheus.NewRegistry()
-	options.Metrics = registry
-	client, err := cloudscale.New(options)
-	if err != nil {
-		return fmt.Errorf("reach cloudscale.ch: %w", err)
-	}
-	o.Metrics = append(o.Metrics, registry)
-	o.Log.Info("using cloudscale.ch", "address", client.URL(), "access token", options.Token.String(), "timeout", options.Timeout.String())
+// inCloud is what the configuration and flags say about a cloud.
+type inCloud struct {
+	getenv func(string) string
+	// looksAfterNodes says that the cloud's servers are the nodes, and servesClasses
+	// that it has the load balancers of some classes.
+	looksAfterNodes, servesClasses bool
 
-	servers := cloudscale.NewListing(func(ctx context.Context) ([]cloudscale.Server, error) { return client.Servers.List(ctx, nil) })
-	if looksAfterNodes {
-		n.REST, n.Log, n.Cloud, n.Instances = o.REST, o.Log, string(config.CloudscaleNodes), nodes.NewCloudscale(client, servers)
-		o.Parts = append(o.Parts, nodes.New(n))
-		o.Metrics = append(o.Metrics, nodes.Metrics)
+	nodes    nodes.Options
+	services controller.Backend
+}
+
+// clouds are all of them.
+var clouds = []cloud{cloudscaleCloud}
+
+// configuredClouds are those that the environment configures.
+func configuredClouds(getenv func(string) string) []config.Cloud {
+	var out []config.Cloud
+	for _, c := range clouds {
+		if c.configured(getenv) {
+			out = append(out, c.nodes)
+		}
 	}
-	if slices.Contains(o.Config.Backends(), config.Cloudscale) {
-		class := o.Config.Class("")
-		cloud.Backend = backend.New(backend.Options{Client: client, Servers: servers, Cluster: o.Config.ClusterName,
-			Unclassed: class != nil && class.Backend == config.Cloudscale})
-		cloud.Plans, cloud.Workers = true, cloudWorkers
-		o.Backends[config.Cloudscale] = cloud
-		o.Dialects = append(o.Dialects, compat.Format{})
+	return out
+}
+
+// addClouds adds to the controller what the configuration has of any cloud. n and
+// services are what flags say about them.
+func addClouds(o *controller.Options, getenv func(string) string, n nodes.Options, services controller.Backend) error {
+	for _, c := range clouds {
+		use := inCloud{
+			getenv: getenv, nodes: n, services: services,
+			looksAfterNodes: o.Config.Nodes.Cloud == c.nodes,
+			servesClasses:   slices.Contains(o.Config.Backends(), c.backend),
+		}
+		if !use.looksAfterNodes && !use.servesClasses {
+			continue
+		}
+		if err := c.add(o, use); err != nil {
+			return err
+		}
 	}
 	return nil
 }

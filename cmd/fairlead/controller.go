@@ -77,7 +77,7 @@ or anywhere with access to the API server.`,
 		if configFile != "" {
 			o.Config, err = config.Load(configFile)
 		} else {
-			o.Config, err = config.FromEnv(getenv)
+			o.Config, err = config.FromEnv(getenv, configuredClouds(getenv)...)
 		}
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ or anywhere with access to the API server.`,
 		setup.Add(&o, names)
 		var n nodes.Options
 		ccm.nodes(&n)
-		if err := addCloudscale(&o, n, cloud); err != nil {
+		if err := addClouds(&o, os.Getenv, n, cloud); err != nil {
 			return err
 		}
 		if os.Getenv("GOGC") == "" {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +15,9 @@ func cloudscaleCommand() *cobra.Command {
 	var p cloudscale.Process
 	var subnets, public, floating, reserved []string
 	var busy string
-	var inherit bool
+	var take func() error
 	cmd := &cobra.Command{
-		Use:   "cloudscale",
+		Use:   sandbox.Cloudscale,
 		Short: "run a simulated cloud with the API of cloudscale.ch",
 		Long: `Run a simulated cloud with the API of cloudscale.ch until it is interrupted. It
 prints the environment variables for Fairlead. Use /sandbox/ at the same address,
@@ -47,20 +45,14 @@ with the same token, for faults, manual edits and the log of requests.`,
 			if p.Busy = cloudscale.Busy(busy); p.Busy != cloudscale.BusyRefuses && p.Busy != cloudscale.BusyWaits {
 				return fmt.Errorf("--busy %q: want %s or %s", busy, cloudscale.BusyWaits, cloudscale.BusyRefuses)
 			}
-			if inherit {
-				listener, err := net.FileListener(os.NewFile(3, "listener"))
-				if err != nil {
-					return fmt.Errorf("take over the listener: %w", err)
-				}
-				p.Listeners = append(p.Listeners, listener)
+			if err := take(); err != nil {
+				return err
 			}
 			return p.Run(cmd.Context(), os.Stdout)
 		},
 	}
+	take = addCloudFlags(cmd, &p.Process)
 	f := cmd.Flags()
-	f.StringVar(&p.Listen, "listen", "127.0.0.1:0", "address and port of the API")
-	f.StringVar(&p.TokenFile, "token-file", "", "file with the access token (default: generated and printed)")
-	f.StringVar(&p.SeedFile, "seed", "", "JSON file with initial networks, subnets, servers and floating IPs")
 	f.StringArrayVar(&subnets, "subnet", nil, "initial subnet of a private network")
 	f.StringArrayVar(&p.Nodes, "node", nil, "initial server: NAME=ADDRESS[,ADDRESS] in those subnets")
 	f.StringArrayVar(&public, "public", nil, "prefix of public addresses in lpg1 (default 203.0.113.0/24 and 2001:db8:1::/64)")
@@ -72,39 +64,5 @@ with the same token, for faults, manual edits and the log of requests.`,
 	f.BoolVar(&p.KeepListeners, "keep-listeners", false, "keep the listeners of a deleted pool, without a pool")
 	f.BoolVar(&p.Forward, "forward", false, "forward packets and run real health checks")
 	f.StringVar(&p.Card, "card", "", "network card that gets the addresses of load balancers")
-	f.BoolVar(&inherit, "inherit", false, "also listen at the socket that is descriptor 3")
-	if err := f.MarkHidden("inherit"); err != nil {
-		panic(err)
-	}
 	return cmd
-}
-
-func cloudCommand(c *sandbox.Cluster) *cobra.Command {
-	return &cobra.Command{
-		Use:   "cloud METHOD PATH [BODY]",
-		Short: "send a request to the cloud of the cluster, with its token",
-		Example: `  sandbox cloud GET /v1/load-balancers
-  sandbox cloud POST /sandbox/faults '{"kind": "listeners", "status": 503}'`,
-		Args: cobra.RangeArgs(2, 3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			answer, err := c.CloudRequest(cmd.Context(), args[0], args[1], strings.Join(args[2:], ""))
-			if err != nil {
-				return err
-			}
-			_, err = os.Stdout.Write(answer)
-			return err
-		},
-	}
-}
-
-func prefixes(texts []string) ([]netip.Prefix, error) {
-	var all []netip.Prefix
-	for _, text := range texts {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	return all, nil
 }

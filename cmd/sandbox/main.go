@@ -48,7 +48,10 @@ func newCommand() *cobra.Command {
 		onHost("heal", "plug the cable in again", func(_ context.Context, host string) error { return cluster.Heal(host) }),
 		onHost("kill", "end a node, or \"control\", as a power failure does", cluster.Kill),
 		onHost("restart", "start a node, or \"control\", again", cluster.Restart),
-		nicCommand(cluster), loadCommand(cluster), imageCommand(), cloudscaleCommand(), cloudCommand(cluster), nodeInitCommand(), forwardCommand())
+		nicCommand(cluster), loadCommand(cluster), imageCommand(), cloudCommand(cluster), nodeInitCommand(), forwardCommand())
+	for _, command := range cloudCommands {
+		cmd.AddCommand(command())
+	}
 	return cmd
 }
 
@@ -74,7 +77,7 @@ func upCommand(c *sandbox.Cluster) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&c.Nodes, "nodes", 3, "number of nodes")
-	cmd.Flags().StringVar(&c.Cloud, "cloud", "", "simulated cloud of the nodes: "+sandbox.Cloudscale)
+	cmd.Flags().StringVar(&c.Cloud, "cloud", "", "simulated cloud of the nodes: "+strings.Join(sandbox.Clouds(), ", "))
 	cmd.Flags().BoolVar(&bare, "bare", false, "do not install Fairlead and the examples")
 	return cmd
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/internal/kubeapi"
-	"fairlead.io/internal/lb"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
 )

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"fairlead.io/internal/cloud"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,15 +21,21 @@ const testToken = "abcdefghijklmnopqrstuvwxyz012345"
 // serve is a client of an API that answers as handler does.
 func serve(t *testing.T, handler http.HandlerFunc) *Client {
 	t.Helper()
+	return serveWith(t, Options{}, handler)
+}
+
+func serveWith(t *testing.T, o Options, handler http.HandlerFunc) *Client {
+	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	token, err := NewToken(testToken)
-	if err != nil {
+	var err error
+	if o.Token, err = cloud.NewToken(testToken); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Options{Token: token, URL: server.URL, HTTP: transport})
+	o.URL, o.HTTP = server.URL, transport
+	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

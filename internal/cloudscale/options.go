@@ -1,15 +1,15 @@
 package cloudscale
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"fairlead.io/internal/cloud"
 )
 
 // Names of the environment variables that are read.
@@ -25,17 +25,14 @@ const (
 	EnvTimeout = "CLOUDSCALE_API_TIMEOUT"
 )
 
-const (
-	defaultURL     = "https://api.cloudscale.ch"
-	defaultTimeout = 20 * time.Second
-)
+const defaultURL = "https://api.cloudscale.ch"
 
 // Options of a client.
 type Options struct {
-	Token *Token
+	Token *cloud.Secret
 	// URL of the API, without /v1; empty is cloudscale's.
 	URL string
-	// Timeout of one attempt of a call; 0 is 20 seconds.
+	// Timeout of one attempt of a call; 0 is cloud.DefaultTimeout.
 	Timeout time.Duration
 	// Metrics of the calls are registered here, if it is not nil.
 	Metrics prometheus.Registerer
@@ -43,15 +40,15 @@ type Options struct {
 	HTTP http.RoundTripper
 }
 
-// Configured tells whether the environment has an access token.
+// Configured says whether the environment has an access token.
 func Configured(getenv func(string) string) bool {
 	return getenv(EnvToken) != "" || getenv(EnvTokenFile) != ""
 }
 
-// FromEnv reads options from the environment. A time-out that is no number of
+// FromEnv reads options from the environment. A time-out that is not a number of
 // seconds is ignored, as cloudscale's own controller does.
 func FromEnv(getenv func(string) string) (Options, error) {
-	o := Options{URL: getenv(EnvURL), Timeout: defaultTimeout}
+	o := Options{URL: getenv(EnvURL), Timeout: cloud.DefaultTimeout}
 	if s, err := strconv.Atoi(getenv(EnvTimeout)); err == nil && s > 0 {
 		o.Timeout = time.Duration(s) * time.Second
 	}
@@ -59,32 +56,27 @@ func FromEnv(getenv func(string) string) (Options, error) {
 		return o, err
 	}
 	var err error
-	switch value, file := getenv(EnvToken), getenv(EnvTokenFile); {
-	case value != "":
-		o.Token, err = NewToken(value)
-	case file != "":
-		o.Token, err = TokenFile(file)
-	default:
-		err = fmt.Errorf("no %s configured", EnvToken)
-	}
+	o.Token, err = cloud.TokenFromEnv(getenv, EnvToken)
 	return o, err
+}
+
+// transport is the client that the calls are sent by.
+func (o Options) transport() (*cloud.Client, error) {
+	if o.Token == nil {
+		return nil, fmt.Errorf("no %s configured", EnvToken)
+	}
+	base, err := baseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	m, err := cloud.NewMetrics(o.Metrics, requestsOpts, durationOpts)
+	if err != nil {
+		return nil, err
+	}
+	return cloud.New(cloud.Options{URL: base, Auth: cloud.Bearer{Token: o.Token}, Timeout: o.Timeout, Explain: explain, Metrics: m, HTTP: o.HTTP}), nil
 }
 
 // baseURL is where paths that begin with v1/ are added.
 func baseURL(s string) (string, error) {
-	if s == "" {
-		s = defaultURL
-	}
-	u, err := url.Parse(s)
-	if err != nil {
-		// The error would quote all of it, and there may be a password in it.
-		return "", fmt.Errorf("%s is not a URL", EnvURL)
-	}
-	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return "", fmt.Errorf("%s must be like %s", EnvURL, defaultURL)
-	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New(EnvURL + " must have neither a user nor a query")
-	}
-	return strings.TrimRight(u.String(), "/") + "/", nil
+	return cloud.ParseURL(EnvURL, cmp.Or(s, defaultURL), defaultURL)
 }

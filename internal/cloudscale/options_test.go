@@ -71,11 +71,11 @@ func TestFromEnv(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := c.transport.token.current(); got != test.token {
+			if got := o.Token.Value(); got != test.token {
 				t.Errorf("token %q", got)
 			}
-			if c.transport.timeout != test.timeout || c.transport.base != test.base {
-				t.Errorf("timeout %v, base %q", c.transport.timeout, c.transport.base)
+			if o.Timeout != test.timeout || c.URL() != test.base {
+				t.Errorf("timeout %v, URL %q", o.Timeout, c.URL())
 			}
 		})
 	}
@@ -92,78 +92,14 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-func TestMask(t *testing.T) {
-	for token, want := range map[string]string{
-		testToken: "abcd" + strings.Repeat("*", 28),
-		"abcd":    "abcd",
-		"abc":     "",
-		"":        "",
-	} {
-		if got := mask(token); got != want {
-			t.Errorf("%q is %q, want %q", token, got, want)
-		}
-	}
-}
-
-// A token in a file may be replaced; while there is none, the last one is used.
-func TestTokenFileIsReadAgain(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	write := func(s string) {
-		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("first")
-	token, err := TokenFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		got = append(got, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
-		_, _ = io.WriteString(w, "[]")
-	})
-	c.transport.token = token
-	for _, change := range []func(){func() {}, func() { write("second\n") }, func() { write("") }, func() { _ = os.Remove(file) }, func() { write("third") }} {
-		change()
-		if _, err := c.Servers.List(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := "first second second second third"; strings.Join(got, " ") != want {
-		t.Errorf("tokens %v, want %v", got, want)
-	}
-}
-
-// Not even an answer that quotes the token brings it into an error.
-func TestTokenIsNeverTold(t *testing.T) {
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusUnauthorized)
-		fmt.Fprintf(w, `{"detail": "who is %s?", "Authorization": [%q]}`, r.Header.Get("Authorization"), r.Header.Get("Authorization"))
-	})
-	_, err := c.Servers.List(t.Context(), nil)
-	for _, told := range []string{err.Error(), fmt.Sprintf("%+v %#v", err, err), fmt.Sprintf("%v %+v %#v", c.transport.token, c.transport.token, c.transport.token), fmt.Sprintf("%v", Options{Token: c.transport.token})} {
-		if strings.Contains(told, testToken[5:]) {
-			t.Errorf("told: %s", told)
-		}
-	}
-	if !strings.Contains(err.Error(), "abcd****") {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	c := serveWith(t, Options{Metrics: registry}, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
 			w.WriteHeader(http.StatusNotFound)
 		}
 		_, _ = io.WriteString(w, "[]")
 	})
-	var err error
-	if c.transport.metrics, err = newMetrics(registry); err != nil {
-		t.Fatal(err)
-	}
 	_, _ = c.Servers.List(t.Context(), nil)
 	_, _ = c.Servers.List(t.Context(), nil)
 	_ = c.Members("p").Delete(t.Context(), "m")

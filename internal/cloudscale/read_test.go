@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"fairlead.io/internal/cloud"
 )
 
 var compareNets = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
@@ -81,7 +83,7 @@ func TestNoIDIsNoCall(t *testing.T) {
 	if err := c.LoadBalancers.Patch(t.Context(), "", LoadBalancerPatch{}); err == nil {
 		t.Error("patched")
 	}
-	if _, err := c.Servers.Get(t.Context(), ""); err == nil || IsNotFound(err) {
+	if _, err := c.Servers.Get(t.Context(), ""); err == nil || cloud.IsNotFound(err) {
 		t.Errorf("get: %v", err)
 	}
 }

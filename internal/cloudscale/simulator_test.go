@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"fairlead.io/internal/cloud"
 	sim "fairlead.io/sandbox/cloudscale"
 )
 
@@ -23,17 +24,22 @@ func simulated(t *testing.T, o sim.Options) (*sim.Simulator, *Client) {
 	t.Cleanup(s.Close)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
+	return s, withToken(t, server.URL, testToken)
+}
+
+func withToken(t *testing.T, url, value string) *Client {
+	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	token, err := NewToken(testToken)
+	token, err := cloud.NewToken(value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Options{Token: token, URL: server.URL, HTTP: transport})
+	c, err := New(Options{Token: token, URL: url, HTTP: transport})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, c
+	return c
 }
 
 // Everything that is asked for comes back as it was asked for, and changed as it
@@ -108,7 +114,7 @@ func TestWholeLoadBalancer(t *testing.T) {
 	same(FloatingIP{Network: netip.MustParsePrefix("192.0.2.200/32"), LoadBalancer: &Ref{lb.UUID, "web-2"}, Region: &Slug{"lpg"}}, *fip)
 
 	ok(c.LoadBalancers.Delete(ctx, lb.UUID))
-	if _, err := c.LoadBalancers.Get(ctx, lb.UUID); !IsNotFound(err) {
+	if _, err := c.LoadBalancers.Get(ctx, lb.UUID); !cloud.IsNotFound(err) {
 		t.Errorf("a deleted load balancer: %v", err)
 	}
 	if rest, err := c.Pools.List(ctx, nil); err != nil || len(rest) != 0 {
@@ -158,7 +164,7 @@ func TestCloudSaysNo(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := test.call()
-			if _, ok := errors.AsType[*Error](err); !ok {
+			if _, ok := errors.AsType[*cloud.Error](err); !ok {
 				t.Fatalf("error %v", err)
 			}
 			if got := predicates(err); got != test.is {
@@ -169,8 +175,8 @@ func TestCloudSaysNo(t *testing.T) {
 	if n := len(s.LoadBalancers()); n != 2 {
 		t.Errorf("%d load balancers: the first, and the one whose answer was lost", n)
 	}
-	for name, is := range map[string]string{"readonly": "readOnly", "wrong": "unauthorized"} {
-		c.transport.token, _ = NewToken(name)
+	for name, is := range map[string]string{"readonly": "forbidden", "wrong": "unauthorized"} {
+		c = withToken(t, c.URL(), name)
 		if got := predicates(create()); got != is {
 			t.Errorf("token %q: %q, want %q", name, got, is)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/lb"
 )
 
@@ -106,14 +105,17 @@ func Default() *Configuration {
 	return c
 }
 
-// FromEnv is the configuration without a file. Where the environment has the
-// access token of a cloud, Fairlead is that cloud's controller manager; where it is
-// that of kube-vip's cloud provider, it is that.
-func FromEnv(getenv func(string) string) (*Configuration, error) {
+// FromEnv is the configuration without a file. clouds are those that the
+// environment configures: Fairlead is the controller manager of that cloud. Where
+// the environment is that of kube-vip's cloud provider, Fairlead replaces it.
+func FromEnv(getenv func(string) string, clouds ...Cloud) (*Configuration, error) {
 	c := &Configuration{APIVersion: apiVersion, Kind: kind}
-	if cloudscale.Configured(getenv) {
-		c.Classes = append(c.Classes, Class{Backend: Cloudscale})
-		c.Nodes.Cloud = CloudscaleNodes
+	if len(clouds) > 1 {
+		return nil, fmt.Errorf("the environment configures several clouds, %s; Services without a class cannot be for all of them: say in a file (--config) which class is whose", join(clouds))
+	}
+	for _, cloud := range clouds {
+		c.Classes = append(c.Classes, Class{Backend: Backend(cloud)})
+		c.Nodes.Cloud = cloud
 	}
 	provided, err := fromKubeVIP(getenv)
 	if err != nil {
@@ -121,7 +123,7 @@ func FromEnv(getenv func(string) string) (*Configuration, error) {
 	}
 	if provided != nil {
 		if c.Class(provided.Name) != nil {
-			return nil, fmt.Errorf("the environment has an access token for cloudscale.ch and is that of kube-vip's cloud provider, too ($%s, $%s); Services without a class cannot be for both: say in a file (--config) which class is whose, or set $%s", EnvKubeVIPNamespace, EnvKubeVIPConfigMap, EnvKubeVIPClassMode)
+			return nil, fmt.Errorf("the environment configures the cloud %s and is that of kube-vip's cloud provider, too ($%s, $%s); Services without a class cannot be for both: say in a file (--config) which class is whose, or set $%s", join(clouds), EnvKubeVIPNamespace, EnvKubeVIPConfigMap, EnvKubeVIPClassMode)
 		}
 		c.Classes = append(c.Classes, *provided)
 	}
@@ -170,7 +172,7 @@ func (c *Configuration) validate() error {
 		if class.Backend != "" && !slices.Contains(backends, class.Backend) {
 			errs = append(errs, fmt.Errorf("classes[%d]: backend %q is not known; there is %s", i, class.Backend, join(backends)))
 		}
-		if class.Backend == Cloudscale && len(class.Pools) > 0 {
+		if slices.Contains(backends, class.Backend) && !class.Backend.FromPools() && len(class.Pools) > 0 {
 			errs = append(errs, fmt.Errorf("classes[%d]: pools are for backend %q; with %q the cloud has the addresses", i, Announce, class.Backend))
 		}
 		for _, d := range class.Pools {

@@ -65,29 +65,27 @@ func TestNodesCloud(t *testing.T) {
 	}
 }
 
-// An access token of a cloud is enough to be that cloud's controller manager.
+// A cloud that the environment configures is enough to be that cloud's controller
+// manager.
 func TestFromEnv(t *testing.T) {
+	none := func(string) string { return "" }
 	for _, test := range []struct {
-		variable string
-		want     *Configuration
+		clouds []Cloud
+		want   *Configuration
 	}{
-		{"HOME", Default()},
-		{"CLOUDSCALE_API_URL", Default()},
-		{"CLOUDSCALE_ACCESS_TOKEN", &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{{Name: "", Backend: Cloudscale}}, Nodes: Nodes{Cloud: CloudscaleNodes}}},
-		{"CLOUDSCALE_ACCESS_TOKEN_FILE", &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{{Name: "", Backend: Cloudscale}}, Nodes: Nodes{Cloud: CloudscaleNodes}}},
+		{nil, Default()},
+		{[]Cloud{CloudscaleNodes}, &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{{Name: "", Backend: Cloudscale}}, Nodes: Nodes{Cloud: CloudscaleNodes}}},
 	} {
-		got, err := FromEnv(func(name string) string {
-			if name == test.variable {
-				return "x"
-			}
-			return ""
-		})
+		got, err := FromEnv(none, test.clouds...)
 		if err != nil {
-			t.Errorf("%s: %v", test.variable, err)
+			t.Errorf("%s: %v", test.clouds, err)
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s: %s", test.variable, diff)
+			t.Errorf("%s: %s", test.clouds, diff)
 		}
+	}
+	if _, err := FromEnv(none, CloudscaleNodes, "moon"); err == nil || !strings.Contains(err.Error(), `several clouds, "cloudscale", "moon"`) {
+		t.Errorf("two clouds: %v", err)
 	}
 }
 

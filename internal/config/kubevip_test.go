@@ -13,15 +13,16 @@ import (
 func TestFromKubeVIP(t *testing.T) {
 	pools := []lb.Dialect{lb.KubeVIP}
 	for name, test := range map[string]struct {
-		env  map[string]string
-		want []Class
-		err  bool
+		env    map[string]string
+		clouds []Cloud
+		want   []Class
+		err    bool
 	}{
 		"nothing set":        {want: Default().Classes},
 		"a class name alone": {env: map[string]string{EnvKubeVIPClassName: "x.io/y"}, want: Default().Classes},
-		"class mode in a cloud": {env: map[string]string{EnvKubeVIPClassMode: "true", "CLOUDSCALE_ACCESS_TOKEN": "x"},
+		"class mode in a cloud": {env: map[string]string{EnvKubeVIPClassMode: "true"}, clouds: []Cloud{CloudscaleNodes},
 			want: []Class{{Backend: Cloudscale}, {Name: "kube-vip.io/kube-vip-class", Backend: KubeVIP, Pools: pools}}},
-		"two for one class":       {env: map[string]string{EnvKubeVIPNamespace: "lb", "CLOUDSCALE_ACCESS_TOKEN": "x"}, err: true},
+		"two for one class":       {env: map[string]string{EnvKubeVIPNamespace: "lb"}, clouds: []Cloud{CloudscaleNodes}, err: true},
 		"the ConfigMap elsewhere": {env: map[string]string{EnvKubeVIPNamespace: "lb"}, want: []Class{{Backend: KubeVIP, Pools: pools}}},
 		"class mode off":          {env: map[string]string{EnvKubeVIPClassMode: "false", EnvKubeVIPClassName: "x.io/y"}, want: []Class{{Backend: KubeVIP, Pools: pools}}},
 		"class mode":              {env: map[string]string{EnvKubeVIPClassMode: "true"}, want: []Class{{Name: "kube-vip.io/kube-vip-class", Backend: KubeVIP, Pools: pools}}},
@@ -29,7 +30,7 @@ func TestFromKubeVIP(t *testing.T) {
 		"neither true nor false":  {env: map[string]string{EnvKubeVIPClassMode: "yes"}, err: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := FromEnv(func(key string) string { return test.env[key] })
+			c, err := FromEnv(func(key string) string { return test.env[key] }, test.clouds...)
 			if (err != nil) != test.err {
 				t.Fatal(err)
 			}

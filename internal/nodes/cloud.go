@@ -1,24 +1,40 @@
 package nodes
 
 import (
-	cloudprovider "k8s.io/cloud-provider"
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
-// cloud is what the two controllers want to know of a cloud. There is nothing
-// behind what they do not ask for.
-type cloud struct {
-	name      string
-	instances cloudprovider.InstancesV2
+// Cloud has the servers that the nodes are.
+type Cloud interface {
+	// Name is how the configuration calls the cloud, and Title how sentences do:
+	// cloudscale, cloudscale.ch.
+	Name() string
+	Title() string
+
+	// ProviderID names a server in the spec of its Node.
+	ProviderID(id string) string
+	// ServerID reads a providerID. Its error says why it is none of this cloud.
+	ServerID(providerID string) (string, error)
+
+	// Find returns the servers that match, from a list that is at most age old.
+	Find(ctx context.Context, age time.Duration, match func(id, name string) bool) ([]Server, error)
+	// Get reads one server. Only if it does not exist, the error is one of which
+	// cloud.IsNotFound is true: its Node is deleted then.
+	Get(ctx context.Context, id string) (*Server, error)
 }
 
-var _ cloudprovider.Interface = cloud{}
+// Server is a server of a cloud, as its Node shows it.
+type Server struct {
+	ID, Name string
+	// Stopped is true of a server that is shut down; one that is about to stop, or
+	// to start, is not.
+	Stopped bool
 
-func (c cloud) ProviderName() string                                            { return c.name }
-func (c cloud) InstancesV2() (cloudprovider.InstancesV2, bool)                  { return c.instances, true }
-func (cloud) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
-func (cloud) Instances() (cloudprovider.Instances, bool)                        { return nil, false }
-func (cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool)                  { return nil, false }
-func (cloud) Zones() (cloudprovider.Zones, bool)                                { return nil, false }
-func (cloud) Clusters() (cloudprovider.Clusters, bool)                          { return nil, false }
-func (cloud) Routes() (cloudprovider.Routes, bool)                              { return nil, false }
-func (cloud) HasClusterID() bool                                                { return false }
+	// Type, Zone and Region are values of the well-known labels.
+	Type, Zone, Region string
+	// Addresses in the order in which the Node shows them.
+	Addresses []corev1.NodeAddress
+}

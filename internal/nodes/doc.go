@@ -4,6 +4,7 @@
 //
 // The two controllers that do so are those of k8s.io/cloud-provider, as every
 // cloud controller manager has them, and work as documented there. This package
-// answers their questions about the cloud, and tells users what they only log.
-// It knows nothing of Services.
+// answers their questions from the servers of a Cloud, and reports to users what
+// they only log. A cloud is a file that implements Cloud; nothing else here knows
+// a particular one. The package knows nothing of Services.
 package nodes

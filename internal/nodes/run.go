@@ -15,7 +15,6 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	"k8s.io/component-base/metrics/prometheus/controllers"
@@ -26,10 +25,9 @@ import (
 
 // Options of the node controllers.
 type Options struct {
-	REST      *rest.Config
-	Cloud     string // its name
-	Instances cloudprovider.InstancesV2
-	Log       *slog.Logger
+	REST  *rest.Config
+	Cloud Cloud
+	Log   *slog.Logger
 
 	// MonitorPeriod is how often Nodes that are not ready are looked up in the
 	// cloud; 0 is 5 seconds.
@@ -80,7 +78,7 @@ func (c *Controllers) Start(ctx context.Context) error {
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: writer.CoreV1().Events("")})
 	recorder := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
 
-	of := cloud{c.o.Cloud, &telling{InstancesV2: c.o.Instances, now: time.Now, tell: func(n *corev1.Node, r lb.Reason) {
+	of := provider{c.o.Cloud.Name(), &telling{InstancesV2: instances{c.o.Cloud}, now: time.Now, tell: func(n *corev1.Node, r lb.Reason) {
 		kind := corev1.EventTypeNormal
 		if r.Warning() {
 			kind = corev1.EventTypeWarning
@@ -102,7 +100,7 @@ func (c *Controllers) Start(ctx context.Context) error {
 	if all.WaitForCacheSync(ctx.Done()); ctx.Err() != nil {
 		return nil
 	}
-	c.o.Log.Info("looking after nodes", "cloud", c.o.Cloud)
+	c.o.Log.Info("looking after nodes", "cloud", c.o.Cloud.Name())
 	running := controllers.NewControllerManagerMetrics(component)
 	var both sync.WaitGroup
 	if !c.o.NoLifecycle {

@@ -41,7 +41,7 @@ func TestComplaint(t *testing.T) {
 		{Type: corev1.NodeHostName, Address: "worker-1"}, {Type: corev1.NodeExternalIP, Address: "5.1.2.3"}, {Type: corev1.NodeInternalIP, Address: "10.1.1.1"},
 		{Type: corev1.NodeInternalIP, Address: "fd00::1"},
 	}}
-	refused := &refusal{reason: lb.NodeForeign.Say("worker-1", "x"), cause: errors.New("x")}
+	refused := &refusal{reason: lb.NodeForeign.Say("worker-1", "x", "y", "z"), cause: errors.New("x")}
 	plain := func() *corev1.Node { return newNode("worker-1", "") }
 	for _, test := range []struct {
 		name     string
@@ -92,8 +92,8 @@ func TestToldOnce(t *testing.T) {
 			t.Errorf("error %v", gotErr)
 		}
 	}
-	foreign := &refusal{reason: lb.NodeForeign.Say("a", "x"), cause: errors.New("x")}
-	missing := &refusal{reason: lb.NodeNotFound.Say("a", "x"), cause: errors.New("x")}
+	foreign := &refusal{reason: lb.NodeForeign.Say("a", "x", "y", "z"), cause: errors.New("x")}
+	missing := &refusal{reason: lb.NodeNotFound.Say("a", "x", "y"), cause: errors.New("x")}
 	for range 3 {
 		ask("a", foreign)
 	}

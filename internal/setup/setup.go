@@ -36,9 +36,9 @@ func Add(o *controller.Options, n Names) {
 		n.KubeVIPMap = config.KubeVIPMapFrom(func(string) string { return "" })
 	}
 	theirs := kubevip.Dialect{ConfigMap: types.NamespacedName(n.KubeVIPMap)}
-	o.Dialects = append(o.Dialects, native.Dialect{}, metallb.Dialect{Namespace: n.MetalLBNamespace}, theirs)
-
-	announces := &announce.Backend{Dialects: slices.Clone(o.Dialects)}
+	ours := []compat.Dialect{native.Dialect{}, metallb.Dialect{Namespace: n.MetalLBNamespace}, theirs}
+	o.Dialects = append(slices.Clone(ours), o.Dialects...)
+	announces := &announce.Backend{Dialects: ours}
 	served := o.Config.Backends()
 	if o.Config.Uses(theirs.Name()) && !slices.Contains(served, config.KubeVIP) {
 		announces.Leavers = []compat.Leaver{theirs}

@@ -7,22 +7,22 @@ import (
 
 // subnet finds a subnet, be it public.
 func (s *Simulator) subnet(id string) *Subnet {
-	if subnet := s.subnets.get(id); subnet != nil {
+	if subnet := s.subnets.Get(id); subnet != nil {
 		return subnet
 	}
-	return s.publicSubs.get(id)
+	return s.publicSubs.Get(id)
 }
 
 // zoneOf is empty for a subnet whose network is gone.
 func (s *Simulator) zoneOf(subnet *Subnet) string {
-	if n := s.networks.get(subnet.Network); n != nil {
+	if n := s.networks.Get(subnet.Network); n != nil {
 		return n.Zone
 	}
 	return ""
 }
 
 func (s *Simulator) inZoneOf(subnet *Subnet, lbID string) bool {
-	lb := s.lbs.get(lbID)
+	lb := s.lbs.Get(lbID)
 	return lb != nil && lb.Zone == s.zoneOf(subnet)
 }
 
@@ -34,14 +34,14 @@ func usable(subnet *Subnet, a netip.Addr) bool {
 
 // inUse reports whether a server or a load balancer has an address.
 func (s *Simulator) inUse(subnet *Subnet, a netip.Addr) bool {
-	for lb := range s.lbs.all() {
+	for lb := range s.lbs.All() {
 		for _, vip := range lb.VIPs {
 			if vip.Subnet == subnet.UUID && vip.Address == a {
 				return true
 			}
 		}
 	}
-	for server := range s.servers.all() {
+	for server := range s.servers.All() {
 		for _, nic := range server.Interfaces {
 			for _, has := range nic.Addresses {
 				if has.Subnet == subnet.UUID && has.Address == a {

@@ -9,7 +9,8 @@
 //	client := sim.Client()            // an *http.Client without a network, for testing/synctest
 //
 // A Simulator is an http.Handler for paths that begin with /v1/, and for its
-// own administration below /sandbox/ (see admin.go), both with the token.
+// own administration below /sandbox/ (see admin.go), both with the token. What
+// it has in common with other clouds (faults, log, tables) is in package simulator.
 //
 // # Seed
 //

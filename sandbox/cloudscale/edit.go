@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+
+	"fairlead.io/sandbox/simulator"
 )
 
 // Delete removes an object at once, with all that depends on it, as somebody
@@ -25,17 +27,17 @@ func (s *Simulator) Delete(kind Kind, id string) error {
 	case *Pool:
 		s.dropPool(o)
 	case *Member:
-		s.members.remove(id)
+		s.members.Remove(id)
 	case *Listener:
-		s.listeners.remove(id)
+		s.listeners.Remove(id)
 	case *HealthMonitor:
-		s.monitors.remove(id)
+		s.monitors.Remove(id)
 	case *FloatingIP:
-		s.fips.remove(id)
+		s.fips.Remove(id)
 	case *Network:
-		s.networks.remove(id)
+		s.networks.Remove(id)
 	case *Subnet:
-		s.subnets.remove(id)
+		s.subnets.Remove(id)
 	}
 	s.changedState()
 	return nil
@@ -71,10 +73,10 @@ func (s *Simulator) Edit(kind Kind, id string, fields string) error {
 		}
 	}
 	reflect.ValueOf(object).Elem().Set(edited.Elem())
-	s.pools.regroup()
-	s.listeners.regroup()
-	s.members.regroup()
-	s.monitors.regroup()
+	s.pools.Regroup()
+	s.listeners.Regroup()
+	s.members.Regroup()
+	s.monitors.Regroup()
 	s.changedState()
 	return nil
 }
@@ -105,8 +107,8 @@ func (s *Simulator) object(kind Kind, id string) (any, error) {
 	}
 }
 
-func known[T any](t *table[T], kind Kind, id string) (any, error) {
-	if object := t.get(id); object != nil {
+func known[T any](t *simulator.Table[T], kind Kind, id string) (any, error) {
+	if object := t.Get(id); object != nil {
 		return object, nil
 	}
 	return nil, fmt.Errorf("there is no %q of kind %s", id, kind)

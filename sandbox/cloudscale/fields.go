@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fairlead.io/sandbox/simulator"
 )
 
 // fields is the body of a request, and what is wrong with it. Its methods
@@ -20,21 +22,20 @@ import (
 type fields struct {
 	values map[string]json.RawMessage
 	wrong  map[string]string
-	sent   string
 }
 
 const maxText = 255
 
 // readFields reads JSON, or a form, whose values are strings then.
 func readFields(r *http.Request) (*fields, error) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	raw, err := io.ReadAll(io.LimitReader(r.Body, simulator.MaxBody+1))
 	if err != nil {
 		return nil, detail(http.StatusBadRequest, "The body could not be read.")
 	}
-	if len(raw) > maxBody {
+	if len(raw) > simulator.MaxBody {
 		return nil, detail(http.StatusRequestEntityTooLarge, "The body is too large.")
 	}
-	f := &fields{values: make(map[string]json.RawMessage), sent: string(raw)}
+	f := &fields{values: make(map[string]json.RawMessage)}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return f, nil
 	}
@@ -42,7 +43,7 @@ func readFields(r *http.Request) (*fields, error) {
 	switch {
 	case err == nil && (media == "multipart/form-data" || media == "application/x-www-form-urlencoded"):
 		r.Body = io.NopCloser(bytes.NewReader(raw))
-		if err := r.ParseMultipartForm(maxBody); err != nil && media == "multipart/form-data" {
+		if err := r.ParseMultipartForm(simulator.MaxBody); err != nil && media == "multipart/form-data" {
 			return nil, detail(http.StatusBadRequest, "Multipart form parse error.")
 		}
 		for key, values := range r.PostForm {

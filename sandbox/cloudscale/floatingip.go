@@ -64,7 +64,7 @@ func (s *Simulator) createFIP(q *request) (any, error) {
 		return nil, detail(http.StatusBadRequest, "There are no free floating IPs.")
 	}
 	fip.Prefix = prefix
-	s.fips.add(prefix.Addr().String(), &fip)
+	s.fips.Add(prefix.Addr().String(), &fip)
 	s.changedState()
 	return s.viewFIP(q, &fip), nil
 }
@@ -81,7 +81,7 @@ func (s *Simulator) aim(f *fields, fip *FloatingIP, mayAdopt bool) {
 	switch {
 	case f.has("server"):
 		id := f.reference("server")
-		server := s.servers.get(id)
+		server := s.servers.Get(id)
 		switch {
 		case f.wrong["server"] != "":
 			return
@@ -95,7 +95,7 @@ func (s *Simulator) aim(f *fields, fip *FloatingIP, mayAdopt bool) {
 		fip.Server, fip.LoadBalancer, zone = id, "", server.Zone
 	case f.has("load_balancer"):
 		id := f.reference("load_balancer")
-		lb := s.lbs.get(id)
+		lb := s.lbs.Get(id)
 		switch {
 		case f.wrong["load_balancer"] != "":
 			return
@@ -126,7 +126,7 @@ func (s *Simulator) takeFloating(ipVersion, length int) (netip.Prefix, bool) {
 		}
 		for a := from.Addr(); from.Contains(a); a = after(netip.PrefixFrom(a, length)) {
 			p := netip.PrefixFrom(a, length)
-			if p.Addr() != from.Addr() && !slices.ContainsFunc(slices.Collect(s.fips.all()), func(f *FloatingIP) bool { return f.Prefix.Overlaps(p) }) {
+			if p.Addr() != from.Addr() && !slices.ContainsFunc(slices.Collect(s.fips.All()), func(f *FloatingIP) bool { return f.Prefix.Overlaps(p) }) {
 				return p, true
 			}
 		}
@@ -169,7 +169,7 @@ func (s *Simulator) removeFIP(q *request) error {
 	if _, err := find(&s.fips, q.id); err != nil {
 		return err
 	}
-	s.fips.remove(q.id)
+	s.fips.Remove(q.id)
 	s.changedState()
 	return nil
 }
@@ -178,10 +178,10 @@ func (s *Simulator) removeFIP(q *request) error {
 // or simply the first if it has none of that family.
 func (s *Simulator) nextHop(f *FloatingIP) netip.Addr {
 	var candidates []Address
-	if lb := s.lbs.get(f.LoadBalancer); lb != nil {
+	if lb := s.lbs.Get(f.LoadBalancer); lb != nil {
 		candidates = lb.VIPs
 	}
-	if server := s.servers.get(f.Server); server != nil {
+	if server := s.servers.Get(f.Server); server != nil {
 		for _, nic := range server.Interfaces {
 			if nic.Network == "" {
 				candidates = append(candidates, nic.Addresses...)
@@ -204,10 +204,10 @@ func (s *Simulator) AddFloatingIP(f FloatingIP) FloatingIP {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.Created.IsZero() {
-		f.Created = s.now()
+		f.Created = s.Now()
 	}
 	f.Tags = maps.Clone(f.Tags)
-	s.fips.add(f.Prefix.Addr().String(), &f)
+	s.fips.Add(f.Prefix.Addr().String(), &f)
 	s.changedState()
 	return f
 }
@@ -217,7 +217,7 @@ func (s *Simulator) FloatingIPs() []FloatingIP {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []FloatingIP
-	for f := range s.fips.all() {
+	for f := range s.fips.All() {
 		c := *f
 		c.Tags = maps.Clone(f.Tags)
 		all = append(all, c)

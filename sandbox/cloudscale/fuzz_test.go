@@ -76,14 +76,3 @@ func FuzzSeed(f *testing.F) {
 		}
 	})
 }
-
-func FuzzFault(f *testing.F) {
-	f.Add([]byte(`{"method":"GET","path":"/v1/*","latency":"1s","status":503,"times":2}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		s := cloudscale.New(quick)
-		defer s.Close()
-		if fault, err := cloudscale.ParseFault(raw); err == nil {
-			s.Fail(fault)
-		}
-	})
-}

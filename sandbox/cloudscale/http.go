@@ -1,16 +1,14 @@
 package cloudscale
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
-)
 
-// maxBody is more than any sensible request has.
-const maxBody = 1 << 20
+	"fairlead.io/sandbox/simulator"
+)
 
 // request is one request after it was understood.
 type request struct {
@@ -46,88 +44,52 @@ type busyError struct {
 
 func (e *busyError) Error() string { return "busy" }
 
-// ServeHTTP answers a request of the API, or of the administration.
-func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for key, value := range map[string]string{
-		"Access-Control-Allow-Origin": "*", "Vary": "Accept, Origin", "Allow": "GET, POST, PATCH, DELETE, HEAD, OPTIONS",
-	} {
-		w.Header().Set(key, value)
-	}
-	if strings.HasPrefix(r.URL.Path, adminPrefix) {
-		s.administer(w, r)
-		return
-	}
-	started := s.now()
-	fault := s.nextFault(r.Method, r.URL.Path)
-	answer := s.exchange(r, fault)
-	t, _ := parsePath(r.URL.Path)
-	s.note(Request{
-		Time: started, Took: s.now().Sub(started), Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
-		Kind: t.kind, Status: answer.status, Body: answer.sent, Fault: fault.String(), Lost: answer.lost,
-	})
-	if answer.lost {
-		panic(http.ErrAbortHandler) // cuts the connection
-	}
-	if answer.retryAfter > 0 {
-		w.Header().Set("Retry-After", fmt.Sprint(int((answer.retryAfter+time.Second-1)/time.Second)))
-	}
-	write(w, answer.status, answer.body)
+// header is on every answer.
+var header = http.Header{"Access-Control-Allow-Origin": {"*"}, "Vary": {"Accept, Origin"}, "Allow": {"GET, POST, PATCH, DELETE, HEAD, OPTIONS"}}
+
+// KindOf is the kind of object that a path is about.
+func (s *Simulator) KindOf(path string) Kind {
+	t, _ := parsePath(path)
+	return t.kind
 }
 
-// answer is what a request leads to.
-type answer struct {
-	status     int
-	body       any // nil: none
-	retryAfter time.Duration
-	lost       bool   // nothing is written, and the connection is cut
-	sent       string // body of the request
-}
-
-// exchange does what a request asks for, except for what a fault does to it.
-func (s *Simulator) exchange(r *http.Request, f *Fault) answer {
-	var sent string
-	failed := func(err error) answer {
-		var e *apiError
-		if !errors.As(err, &e) {
-			e = &apiError{http.StatusInternalServerError, map[string]string{"detail": err.Error()}}
-		}
-		return answer{status: e.status, body: e.body, sent: sent}
-	}
-	var slow time.Duration
-	if f != nil {
-		slow = f.Changing
-		if !f.Lose {
-			s.pause(f.Latency, nil)
-		}
-		if f.Cut {
-			return answer{lost: true}
-		}
-		if f.Status != 0 {
-			a := failed(&apiError{f.Status, f.body()})
-			a.retryAfter = f.RetryAfter
-			return a
-		}
-	}
+// Answer does what a request asks for; its load balancer is changing for so long.
+func (s *Simulator) Answer(r *http.Request, changing time.Duration) simulator.Answer {
 	q, err := s.understand(r)
 	if err != nil {
 		return failed(err)
 	}
-	q.slow, sent = slow, q.fields.sent
-	status, body, err := s.perform(r, q)
-	a := answer{status: status, body: body, sent: sent}
+	q.slow = changing
+	status, body, err := s.perform(q)
 	if err != nil {
-		a = failed(err)
+		return failed(err)
 	}
-	if f != nil && f.Lose {
-		s.pause(f.Latency, r.Context().Done())
-		a.lost = true
+	return simulator.Answer{Status: status, Body: body}
+}
+
+func failed(err error) simulator.Answer {
+	var e *apiError
+	if !errors.As(err, &e) {
+		return simulator.Answer{Status: http.StatusInternalServerError, Body: map[string]string{"detail": err.Error()}}
 	}
-	select {
-	case <-s.closed:
-		a.lost = true
-	default:
+	return simulator.Answer{Status: e.status, Body: e.body}
+}
+
+// Refusal is what the cloud says of a status.
+func (s *Simulator) Refusal(status int, text string) any {
+	if text == "" {
+		text = map[int]string{
+			http.StatusUnauthorized:       "Invalid token.",
+			http.StatusForbidden:          "You do not have permission to perform this action.",
+			http.StatusNotFound:           "Not found.",
+			http.StatusTooManyRequests:    "Request was throttled.",
+			http.StatusServiceUnavailable: "The service is under maintenance.",
+		}[status]
 	}
-	return a
+	if text == "" {
+		text = http.StatusText(status)
+	}
+	return map[string]string{"detail": text}
 }
 
 // understand checks who asks, and reads what is asked for.
@@ -154,6 +116,12 @@ func (s *Simulator) understand(r *http.Request) (*request, error) {
 	return q, nil
 }
 
+// Owns says whether a request has the token that may do everything.
+func (s *Simulator) Owns(r *http.Request) bool {
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return token == s.options.Token
+}
+
 // allow checks the token.
 func (s *Simulator) allow(r *http.Request) error {
 	header := r.Header.Get("Authorization")
@@ -172,10 +140,10 @@ func (s *Simulator) allow(r *http.Request) error {
 }
 
 // perform does what is asked for, waiting for its turn if changes wait.
-func (s *Simulator) perform(r *http.Request, q *request) (int, any, error) {
+func (s *Simulator) perform(q *request) (int, any, error) {
 	for {
 		s.mu.Lock()
-		q.now = s.now()
+		q.now = s.Now()
 		status, body, err := s.dispatch(q)
 		s.mu.Unlock()
 		var busy *busyError
@@ -186,24 +154,10 @@ func (s *Simulator) perform(r *http.Request, q *request) (int, any, error) {
 			return 0, nil, detail(http.StatusBadRequest, "The load balancer is being changed. Please try again.")
 		}
 		// It happens even if the client has gone meanwhile.
-		if !s.pause(busy.until.Sub(q.now), nil) {
+		if !s.Pause(busy.until.Sub(q.now), nil) {
 			return 0, nil, detail(http.StatusServiceUnavailable, "The simulator ends.")
 		}
 	}
-}
-
-// pause reports whether the time has passed, rather than something else ended it.
-func (s *Simulator) pause(d time.Duration, gone <-chan struct{}) bool {
-	if d <= 0 {
-		return true
-	}
-	select {
-	case <-s.options.Clock.After(d):
-		return true
-	case <-gone:
-	case <-s.closed:
-	}
-	return false
 }
 
 func baseOf(r *http.Request) string {
@@ -212,19 +166,4 @@ func baseOf(r *http.Request) string {
 		scheme = "https"
 	}
 	return scheme + "://" + r.Host + "/v1/"
-}
-
-func write(w http.ResponseWriter, status int, body any) {
-	if body == nil {
-		w.WriteHeader(status)
-		return
-	}
-	raw, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // they are all ours
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	// Whether the client is still there is its business.
-	_, _ = w.Write(append(raw, '\n'))
 }

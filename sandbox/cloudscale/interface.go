@@ -20,7 +20,7 @@ func (s *Simulator) wantedInterfaces(f *fields, zone string) []wantedInterface {
 		for _, a := range addresses {
 			a.require("subnet")
 			id, address := a.reference("subnet"), a.address("address")
-			subnet := s.subnets.get(id)
+			subnet := s.subnets.Get(id)
 			switch {
 			case len(a.wrong) > 0:
 			case subnet == nil:
@@ -41,7 +41,7 @@ func (s *Simulator) wantedInterfaces(f *fields, zone string) []wantedInterface {
 		case nic.network == "":
 			inner.fail("network", "This field is required.")
 		}
-		if n := s.networks.get(nic.network); nic.network != "" && n == nil {
+		if n := s.networks.Get(nic.network); nic.network != "" && n == nil {
 			inner.missing("network", "Network", nic.network)
 		} else if n != nil && n.Zone != zone {
 			inner.fail("network", "The network is not in the zone \""+zone+"\".")
@@ -110,5 +110,5 @@ func (s *Simulator) subnetsFor(network, zone string) []*Subnet {
 	if network != "" {
 		return s.subnetsOf(network)
 	}
-	return s.publicSubs.where(func(n *Subnet) bool { return n.Network == s.publicNets[zone].UUID })
+	return s.publicSubs.Where(func(n *Subnet) bool { return n.Network == s.publicNets[zone].UUID })
 }

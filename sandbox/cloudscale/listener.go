@@ -26,7 +26,7 @@ func (s *Simulator) createListener(q *request) (any, error) {
 	f.require("name", "pool", "protocol", "protocol_port")
 	l := &Listener{Pool: f.reference("pool"), Created: q.now,
 		TimeoutClientDataMS: 50000, TimeoutMemberConnectMS: 5000, TimeoutMemberDataMS: 50000}
-	pool := s.pools.get(l.Pool)
+	pool := s.pools.Get(l.Pool)
 	if pool == nil {
 		f.missing("pool", "Pool", l.Pool)
 	} else {
@@ -36,7 +36,7 @@ func (s *Simulator) createListener(q *request) (any, error) {
 	if err := s.change(q, l.LoadBalancer, func() {
 		*l = wanted
 		l.UUID = s.uuid()
-		s.listeners.add(l.UUID, l)
+		s.listeners.Add(l.UUID, l)
 	}); err != nil {
 		return nil, err
 	}
@@ -63,10 +63,10 @@ func (s *Simulator) wantedListener(f *fields, l *Listener) Listener {
 	w.TimeoutClientDataMS = f.number("timeout_client_data_ms", l.TimeoutClientDataMS, 1, maxTimeout)
 	w.TimeoutMemberConnectMS = f.number("timeout_member_connect_ms", l.TimeoutMemberConnectMS, 1, maxTimeout)
 	w.TimeoutMemberDataMS = f.number("timeout_member_data_ms", l.TimeoutMemberDataMS, 1, maxTimeout)
-	if pool := s.pools.get(l.Pool); pool != nil && w.Protocol != "" && (pool.Protocol == "udp") != (w.Protocol == "udp") {
+	if pool := s.pools.Get(l.Pool); pool != nil && w.Protocol != "" && (pool.Protocol == "udp") != (w.Protocol == "udp") {
 		f.fail("protocol", fmt.Sprintf("A listener of protocol %s cannot use a pool of protocol %s.", w.Protocol, pool.Protocol))
 	}
-	for _, other := range s.listeners.in(l.LoadBalancer) {
+	for _, other := range s.listeners.In(l.LoadBalancer) {
 		if other.UUID != l.UUID && other.Protocol == w.Protocol && other.ProtocolPort == w.ProtocolPort {
 			f.fail("protocol_port", fmt.Sprintf("Another listener of this load balancer already uses %s port %d.", w.Protocol, w.ProtocolPort))
 		}
@@ -79,7 +79,7 @@ func (s *Simulator) removeListener(q *request) error {
 	if err != nil {
 		return err
 	}
-	return s.change(q, l.LoadBalancer, func() { s.listeners.remove(l.UUID) })
+	return s.change(q, l.LoadBalancer, func() { s.listeners.Remove(l.UUID) })
 }
 
 // Listeners returns all listeners, oldest first.
@@ -87,7 +87,7 @@ func (s *Simulator) Listeners() []Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []Listener
-	for l := range s.listeners.all() {
+	for l := range s.listeners.All() {
 		c := *l
 		c.AllowedCIDRs, c.Tags = slices.Clone(l.AllowedCIDRs), maps.Clone(l.Tags)
 		all = append(all, c)

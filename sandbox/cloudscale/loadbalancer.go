@@ -34,7 +34,7 @@ func (s *Simulator) createLB(q *request) (any, error) {
 		return nil, err
 	}
 	if wanted == nil {
-		for subnet := range s.publicSubs.all() {
+		for subnet := range s.publicSubs.All() {
 			if subnet.Network != s.publicNets[lb.Zone].UUID {
 				continue
 			}
@@ -50,7 +50,7 @@ func (s *Simulator) createLB(q *request) (any, error) {
 	lb.UUID, lb.Created = s.uuid(), q.now
 	lb.built = q.now.Add(max(s.options.Creating, q.slow, 0))
 	lb.busyUntil = lb.built
-	s.lbs.add(lb.UUID, lb)
+	s.lbs.Add(lb.UUID, lb)
 	s.changedState()
 	return s.viewLB(q, lb), nil
 }
@@ -74,7 +74,7 @@ func (s *Simulator) wantedVIP(f *fields, lb *LoadBalancer) *Address {
 	if inner.err() != nil {
 		return nil
 	}
-	subnet := s.subnets.get(id)
+	subnet := s.subnets.Get(id)
 	switch {
 	case subnet == nil:
 		inner.missing("subnet", "Subnet", id)
@@ -129,16 +129,16 @@ func (s *Simulator) removeLB(q *request) error {
 // dropLB removes a load balancer with all that belongs to it. Floating IPs
 // stay, and lead nowhere.
 func (s *Simulator) dropLB(lb *LoadBalancer) {
-	for _, l := range s.listeners.in(lb.UUID) {
-		s.listeners.remove(l.UUID)
+	for _, l := range s.listeners.In(lb.UUID) {
+		s.listeners.Remove(l.UUID)
 	}
 	for _, pool := range s.poolsOf(lb.UUID) {
 		s.dropPool(pool)
 	}
-	for _, f := range s.fips.where(func(f *FloatingIP) bool { return f.LoadBalancer == lb.UUID }) {
+	for _, f := range s.fips.Where(func(f *FloatingIP) bool { return f.LoadBalancer == lb.UUID }) {
 		f.LoadBalancer = ""
 	}
-	s.lbs.remove(lb.UUID)
+	s.lbs.Remove(lb.UUID)
 	s.changedState()
 }
 
@@ -146,9 +146,9 @@ func (s *Simulator) dropLB(lb *LoadBalancer) {
 func (s *Simulator) LoadBalancers() []LoadBalancer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now := s.Now()
 	var all []LoadBalancer
-	for lb := range s.lbs.all() {
+	for lb := range s.lbs.All() {
 		c := *lb
 		c.Status, c.VIPs, c.Tags = s.status(lb, now), slices.Clone(lb.VIPs), maps.Clone(lb.Tags)
 		all = append(all, c)

@@ -23,7 +23,7 @@ func (s *Simulator) listMembers(q *request) ([]any, error) {
 
 // member finds the member of a request, in its pool.
 func (s *Simulator) member(q *request) (*Member, *Pool, error) {
-	m, pool := s.members.get(q.id), s.pools.get(q.pool)
+	m, pool := s.members.Get(q.id), s.pools.Get(q.pool)
 	if m == nil || pool == nil || m.Pool != q.pool {
 		return nil, nil, errNotFound
 	}
@@ -53,7 +53,7 @@ func (s *Simulator) createMember(q *request) (any, error) {
 	if !f.null("monitor_port") {
 		m.MonitorPort = f.number("monitor_port", 0, 1, maxPort)
 	}
-	switch subnet := s.subnets.get(m.Subnet); {
+	switch subnet := s.subnets.Get(m.Subnet); {
 	case m.Subnet == "":
 	case subnet == nil:
 		f.missing("subnet", "Subnet", m.Subnet)
@@ -73,7 +73,7 @@ func (s *Simulator) createMember(q *request) (any, error) {
 	}
 	if err := s.change(q, pool.LoadBalancer, func() {
 		m.UUID = s.uuid()
-		s.members.add(m.UUID, m)
+		s.members.Add(m.UUID, m)
 		m.health = health{was: "changing", since: q.now}
 	}); err != nil {
 		return nil, err
@@ -102,16 +102,16 @@ func (s *Simulator) removeMember(q *request) error {
 	if err != nil {
 		return err
 	}
-	return s.change(q, pool.LoadBalancer, func() { s.members.remove(m.UUID) })
+	return s.change(q, pool.LoadBalancer, func() { s.members.Remove(m.UUID) })
 }
 
 // Members returns the members of a pool, or of all pools if it is empty, oldest first.
 func (s *Simulator) Members(pool string) []Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now := s.Now()
 	var all []Member
-	for m := range s.members.all() {
+	for m := range s.members.All() {
 		if pool == "" || m.Pool == pool {
 			c := *m
 			c.MonitorStatus, c.Tags = s.monitorStatus(m, now), maps.Clone(m.Tags)

@@ -51,7 +51,7 @@ func (s *Simulator) createMonitor(q *request) (any, error) {
 		}
 	}
 	lb := ""
-	switch pool := s.pools.get(m.Pool); {
+	switch pool := s.pools.Get(m.Pool); {
 	case pool == nil:
 		f.missing("pool", "Pool", m.Pool)
 	case s.monitorOf(m.Pool) != nil:
@@ -68,7 +68,7 @@ func (s *Simulator) createMonitor(q *request) (any, error) {
 		*m = wanted
 		m.UUID = s.uuid()
 		s.recheckPool(q, m.Pool)
-		s.monitors.add(m.UUID, m)
+		s.monitors.Add(m.UUID, m)
 	}); err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Simulator) removeMonitor(q *request) error {
 	if err != nil {
 		return err
 	}
-	return s.change(q, s.lbOf(m.Pool), func() { s.monitors.remove(m.UUID) })
+	return s.change(q, s.lbOf(m.Pool), func() { s.monitors.Remove(m.UUID) })
 }
 
 func (s *Simulator) recheckPool(q *request, pool string) {
@@ -182,7 +182,7 @@ func (s *Simulator) HealthMonitors() []HealthMonitor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []HealthMonitor
-	for m := range s.monitors.all() {
+	for m := range s.monitors.All() {
 		c := *m
 		c.HTTP, c.Tags = m.HTTP.clone(), maps.Clone(m.Tags)
 		all = append(all, c)

@@ -40,7 +40,7 @@ func (s *Simulator) viewNetwork(q *request, n *Network) any {
 }
 
 func (s *Simulator) subnetsOf(network string) []*Subnet {
-	return s.subnets.where(func(subnet *Subnet) bool { return subnet.Network == network })
+	return s.subnets.Where(func(subnet *Subnet) bool { return subnet.Network == network })
 }
 
 const defaultMTU = 9000
@@ -66,7 +66,7 @@ func (s *Simulator) createNetwork(q *request) (any, error) {
 // freePrefix is one that no network has.
 func (s *Simulator) freePrefix() netip.Prefix {
 	used := make(map[netip.Prefix]bool)
-	for subnet := range s.subnets.all() {
+	for subnet := range s.subnets.All() {
 		used[subnet.CIDR] = true
 	}
 	for i := range 256 {
@@ -97,7 +97,7 @@ func (s *Simulator) removeNetwork(q *request) error {
 	if err != nil {
 		return err
 	}
-	for server := range s.servers.all() {
+	for server := range s.servers.All() {
 		for _, nic := range server.Interfaces {
 			if nic.Network == n.UUID {
 				return detail(http.StatusBadRequest, "The network is in use by server %s.", server.UUID)
@@ -110,27 +110,27 @@ func (s *Simulator) removeNetwork(q *request) error {
 		}
 	}
 	for _, subnet := range s.subnetsOf(n.UUID) {
-		s.subnets.remove(subnet.UUID)
+		s.subnets.Remove(subnet.UUID)
 	}
-	s.networks.remove(n.UUID)
+	s.networks.Remove(n.UUID)
 	return nil
 }
 
 // userOf names something that has an address in a subnet.
 func (s *Simulator) userOf(subnet *Subnet) string {
-	for lb := range s.lbs.all() {
+	for lb := range s.lbs.All() {
 		for _, vip := range lb.VIPs {
 			if vip.Subnet == subnet.UUID {
 				return "load balancer " + lb.UUID
 			}
 		}
 	}
-	for m := range s.members.all() {
+	for m := range s.members.All() {
 		if m.Subnet == subnet.UUID {
 			return "pool member " + m.UUID
 		}
 	}
-	for server := range s.servers.all() {
+	for server := range s.servers.All() {
 		for _, nic := range server.Interfaces {
 			for _, a := range nic.Addresses {
 				if a.Subnet == subnet.UUID {
@@ -178,7 +178,7 @@ func (s *Simulator) viewSubnet(q *request, n *Subnet) any {
 }
 
 func (q *request) networkStub(s *Simulator, id string) *stub {
-	n := s.networks.get(id)
+	n := s.networks.Get(id)
 	if n == nil {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (s *Simulator) createSubnet(q *request) (any, error) {
 	f := q.fields
 	f.require("network", "cidr")
 	n := Subnet{Network: f.reference("network"), Gateway: f.address("gateway_address"), Tags: f.tags(nil), Created: q.now}
-	if n.Network != "" && s.networks.get(n.Network) == nil {
+	if n.Network != "" && s.networks.Get(n.Network) == nil {
 		f.missing("network", "Network", n.Network)
 	}
 	cidr, err := netip.ParsePrefix(f.text("cidr", ""))
@@ -253,7 +253,7 @@ func (s *Simulator) removeSubnet(q *request) error {
 	if user := s.userOf(n); user != "" {
 		return detail(http.StatusBadRequest, "The subnet is in use by %s.", user)
 	}
-	s.subnets.remove(n.UUID)
+	s.subnets.Remove(n.UUID)
 	return nil
 }
 
@@ -275,10 +275,10 @@ func (s *Simulator) addNetwork(n Network) *Network {
 		n.MTU = defaultMTU
 	}
 	if n.Created.IsZero() {
-		n.Created = s.now()
+		n.Created = s.Now()
 	}
 	n.Tags = maps.Clone(n.Tags)
-	s.networks.add(n.UUID, &n)
+	s.networks.Add(n.UUID, &n)
 	return &n
 }
 
@@ -297,9 +297,9 @@ func (s *Simulator) addSubnet(n Subnet) *Subnet {
 		n.Gateway = n.CIDR.Masked().Addr().Next()
 	}
 	if n.Created.IsZero() {
-		n.Created = s.now()
+		n.Created = s.Now()
 	}
 	n.Tags = maps.Clone(n.Tags)
-	s.subnets.add(n.UUID, &n)
+	s.subnets.Add(n.UUID, &n)
 	return &n
 }

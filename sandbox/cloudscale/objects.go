@@ -3,10 +3,21 @@ package cloudscale
 import (
 	"net/netip"
 	"time"
+
+	"fairlead.io/sandbox/simulator"
 )
 
-// Kind is a kind of object of the API, as its path names it.
-type Kind string
+// What all simulated clouds have, under the names that users of this one need.
+type (
+	// Kind is a kind of object of the API, as its path names it.
+	Kind = simulator.Kind
+	// Fault is something that goes wrong with requests.
+	Fault = simulator.Fault
+	// Request is one request in the log.
+	Request = simulator.Request
+	// Call is what requests are counted by.
+	Call = simulator.Call
+)
 
 // The kinds.
 const (

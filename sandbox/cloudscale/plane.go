@@ -46,11 +46,11 @@ func (s *Simulator) plane() plane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := plane{fronts: make(map[frontKey]frontConfig), pools: make(map[string]poolConfig)}
-	for lb := range s.lbs.all() {
+	for lb := range s.lbs.All() {
 		addresses := s.addressesOf(lb)
 		p.lbs, p.addresses = append(p.lbs, lb.UUID), append(p.addresses, addresses...)
-		for _, l := range s.listeners.in(lb.UUID) {
-			if s.pools.get(l.Pool) == nil {
+		for _, l := range s.listeners.In(lb.UUID) {
+			if s.pools.Get(l.Pool) == nil {
 				continue // it has nobody to pass connections on to
 			}
 			for _, a := range addresses {
@@ -62,7 +62,7 @@ func (s *Simulator) plane() plane {
 			}
 		}
 	}
-	for pool := range s.pools.all() {
+	for pool := range s.pools.All() {
 		c := poolConfig{algorithm: pool.Algorithm, protocol: pool.Protocol}
 		if m := s.monitorOf(pool.UUID); m != nil {
 			monitor := *m
@@ -89,7 +89,7 @@ func (s *Simulator) addressesOf(lb *LoadBalancer) []netip.Addr {
 	for _, vip := range lb.VIPs {
 		all = append(all, vip.Address)
 	}
-	for f := range s.fips.all() {
+	for f := range s.fips.All() {
 		if f.LoadBalancer == lb.UUID && f.Prefix.IsValid() {
 			all = append(all, f.Prefix.Addr())
 		}
@@ -103,7 +103,7 @@ func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisec
 func (s *Simulator) report(member, status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.members.get(member); m != nil {
+	if m := s.members.Get(member); m != nil {
 		m.health.probed = status
 	}
 }

@@ -28,7 +28,7 @@ func (s *Simulator) createPool(q *request) (any, error) {
 		Protocol:  f.oneOf("protocol", "", "tcp", "proxy", "proxyv2", "udp"),
 		Tags:      f.tags(nil), Created: q.now,
 	}
-	lb := s.lbs.get(pool.LoadBalancer)
+	lb := s.lbs.Get(pool.LoadBalancer)
 	if lb == nil {
 		f.missing("load_balancer", "Load balancer", pool.LoadBalancer)
 	}
@@ -39,7 +39,7 @@ func (s *Simulator) createPool(q *request) (any, error) {
 		return nil, err
 	}
 	pool.UUID = s.uuid()
-	s.pools.add(pool.UUID, pool)
+	s.pools.Add(pool.UUID, pool)
 	s.touched(q, lb)
 	return s.viewPool(q, pool), nil
 }
@@ -67,20 +67,20 @@ func (s *Simulator) removePool(q *request) error {
 // options say with its listeners.
 func (s *Simulator) dropPool(pool *Pool) {
 	for _, m := range s.membersOf(pool.UUID) {
-		s.members.remove(m.UUID)
+		s.members.Remove(m.UUID)
 	}
 	if m := s.monitorOf(pool.UUID); m != nil {
-		s.monitors.remove(m.UUID)
+		s.monitors.Remove(m.UUID)
 	}
-	for _, l := range s.listeners.in(pool.LoadBalancer) {
+	for _, l := range s.listeners.In(pool.LoadBalancer) {
 		if l.Pool != pool.UUID {
 			continue
 		}
 		if l.Pool = ""; !s.options.KeepListeners {
-			s.listeners.remove(l.UUID)
+			s.listeners.Remove(l.UUID)
 		}
 	}
-	s.pools.remove(pool.UUID)
+	s.pools.Remove(pool.UUID)
 	s.changedState()
 }
 
@@ -90,7 +90,7 @@ func (s *Simulator) change(q *request, lbID string, do func()) error {
 	if err := q.fields.err(); err != nil {
 		return err
 	}
-	lb := s.lbs.get(lbID)
+	lb := s.lbs.Get(lbID)
 	if lb == nil {
 		return detail(http.StatusConflict, "The load balancer is gone.") // only after an edit
 	}
@@ -107,7 +107,7 @@ func (s *Simulator) Pools() []Pool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []Pool
-	for pool := range s.pools.all() {
+	for pool := range s.pools.All() {
 		c := *pool
 		c.Tags = maps.Clone(pool.Tags)
 		all = append(all, c)

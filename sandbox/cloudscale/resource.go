@@ -3,6 +3,8 @@ package cloudscale
 import (
 	"net/http"
 	"strings"
+
+	"fairlead.io/sandbox/simulator"
 )
 
 // target is what the path of a request names.
@@ -130,9 +132,9 @@ func (s *Simulator) resource(k Kind) resource {
 }
 
 // list returns the views of the objects that have the tags that are asked for.
-func list[T any](q *request, t *table[T], tags func(*T) map[string]string, view func(*request, *T) any) ([]any, error) {
+func list[T any](q *request, t *simulator.Table[T], tags func(*T) map[string]string, view func(*request, *T) any) ([]any, error) {
 	views := []any{}
-	for object := range t.all() {
+	for object := range t.All() {
 		if tagged(tags(object), q.tags) {
 			views = append(views, view(q, object))
 		}
@@ -153,8 +155,8 @@ func tagged(have map[string]string, want map[string][]string) bool {
 }
 
 // find returns an object, or that it was not found.
-func find[T any](t *table[T], id string) (*T, error) {
-	if object := t.get(id); object != nil {
+func find[T any](t *simulator.Table[T], id string) (*T, error) {
+	if object := t.Get(id); object != nil {
 		return object, nil
 	}
 	return nil, errNotFound

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"fairlead.io/sandbox/cloudscale"
+	"fairlead.io/sandbox/simulator"
 )
 
 func TestProcess(t *testing.T) {
@@ -27,7 +28,7 @@ func TestProcess(t *testing.T) {
 	}
 	for _, withToken := range []bool{false, true} {
 		p := cloudscale.Process{
-			Listen: "127.0.0.1:0", SeedFile: seedFile, Forward: true,
+			Process: simulator.Process{Listen: "127.0.0.1:0", SeedFile: seedFile}, Forward: true,
 			Subnets: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/64")},
 			Nodes:   []string{"node1=10.0.0.11,fd00::11"},
 		}
@@ -85,14 +86,14 @@ func TestProcessThatCannotBe(t *testing.T) {
 		process cloudscale.Process
 		want    string
 	}{
-		{cloudscale.Process{TokenFile: empty}, "is empty"},
-		{cloudscale.Process{TokenFile: empty + "x"}, "read token"},
-		{cloudscale.Process{SeedFile: empty}, "read seed"},
+		{cloudscale.Process{Process: simulator.Process{TokenFile: empty}}, "is empty"},
+		{cloudscale.Process{Process: simulator.Process{TokenFile: empty + "x"}}, "read token"},
+		{cloudscale.Process{Process: simulator.Process{SeedFile: empty}}, "read seed"},
 		{cloudscale.Process{Nodes: []string{"a=10.0.0.1"}}, "need a subnet"},
 		{cloudscale.Process{Nodes: []string{"a"}, Subnets: subnets}, "want NAME=ADDRESS"},
 		{cloudscale.Process{Nodes: []string{"a=b"}, Subnets: subnets}, "node \"a=b\""},
 		{cloudscale.Process{Forward: true, Card: "no-such-card"}, "find network card"},
-		{cloudscale.Process{Listen: "256.0.0.1:1"}, "listen for clients"},
+		{cloudscale.Process{Process: simulator.Process{Listen: "256.0.0.1:1"}}, "listen for clients"},
 	} {
 		if err := test.process.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v, want %q", test.process, err, test.want)

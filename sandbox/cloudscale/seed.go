@@ -1,10 +1,10 @@
 package cloudscale
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"time"
+
+	"fairlead.io/sandbox/simulator"
 )
 
 // Add adds an object that is given as JSON with the fields of its type.
@@ -25,7 +25,7 @@ func (s *Simulator) Add(kind Kind, raw []byte) (any, error) {
 
 func add[T any](raw []byte, to func(T) T) (any, error) {
 	var object T
-	if err := strict(raw, &object); err != nil {
+	if err := simulator.Strict(raw, &object); err != nil {
 		return nil, err
 	}
 	return to(object), nil
@@ -50,45 +50,6 @@ func (s *Simulator) Seed(raw []byte) error {
 				return fmt.Errorf("read seed: %s: %w", kind, err)
 			}
 		}
-	}
-	return nil
-}
-
-// ParseFault reads a fault whose durations are texts, such as "2s".
-func ParseFault(raw []byte) (Fault, error) {
-	type plain Fault
-	texts := struct {
-		*plain
-		Latency    duration `json:"latency"`
-		RetryAfter duration `json:"retry_after"`
-		Changing   duration `json:"changing"`
-	}{plain: new(plain)}
-	if err := strict(raw, &texts); err != nil {
-		return Fault{}, fmt.Errorf("read fault: %w", err)
-	}
-	f := Fault(*texts.plain)
-	f.Latency, f.RetryAfter, f.Changing = time.Duration(texts.Latency), time.Duration(texts.RetryAfter), time.Duration(texts.Changing)
-	return f, f.check()
-}
-
-type duration time.Duration
-
-// UnmarshalText reads what time.ParseDuration reads.
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
-}
-
-// strict reads JSON without unknown fields, and nothing after it.
-func strict(raw []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if d.More() {
-		return fmt.Errorf("more than one object")
 	}
 	return nil
 }

@@ -173,12 +173,12 @@ func (s *Simulator) removeServer(q *request) error {
 }
 
 func (s *Simulator) dropServer(server *Server) {
-	for f := range s.fips.all() {
+	for f := range s.fips.All() {
 		if f.Server == server.UUID {
 			f.Server = ""
 		}
 	}
-	s.servers.remove(server.UUID)
+	s.servers.Remove(server.UUID)
 }
 
 func (s *Simulator) actOnServer(q *request) error {
@@ -233,10 +233,10 @@ func (s *Simulator) addServer(server Server) *Server {
 		server.Status = "running"
 	}
 	if server.Created.IsZero() {
-		server.Created = s.now()
+		server.Created = s.Now()
 	}
 	server.Tags = maps.Clone(server.Tags)
-	s.servers.add(server.UUID, &server)
+	s.servers.Add(server.UUID, &server)
 	return &server
 }
 
@@ -245,7 +245,7 @@ func (s *Simulator) addServer(server Server) *Server {
 func (s *Simulator) AddNode(name, zone, subnet string, private ...netip.Addr) Server {
 	s.mu.Lock()
 	var nic Interface
-	if n := s.subnets.get(subnet); n != nil {
+	if n := s.subnets.Get(subnet); n != nil {
 		nic.Network = n.Network
 	}
 	s.mu.Unlock()
@@ -259,9 +259,9 @@ func (s *Simulator) AddNode(name, zone, subnet string, private ...netip.Addr) Se
 func (s *Simulator) Servers() []Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := &request{now: s.now()}
+	q := &request{now: s.Now()}
 	var all []Server
-	for server := range s.servers.all() {
+	for server := range s.servers.All() {
 		server.status(q)
 		c := *server
 		c.Tags, c.Interfaces = maps.Clone(server.Tags), slices.Clone(server.Interfaces)

@@ -1,11 +1,12 @@
 package cloudscale
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
+
+	"fairlead.io/sandbox/simulator"
 )
 
 // Busy says what happens to a change of a load balancer that is changing.
@@ -21,18 +22,6 @@ const (
 	// While a load balancer is being made, changes of it are refused here too.
 	BusyWaits Busy = "wait"
 )
-
-// Clock tells the time. The default is the system's, and that of a bubble of
-// testing/synctest inside one.
-type Clock interface {
-	Now() time.Time
-	After(time.Duration) <-chan time.Time
-}
-
-type systemClock struct{}
-
-func (systemClock) Now() time.Time                         { return time.Now() }
-func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // Options of a simulator. The zero value is a good start.
 type Options struct {
@@ -52,33 +41,29 @@ type Options struct {
 	FloatingIPs []netip.Prefix
 	Reserved    []netip.Prefix // whose addresses are given to nobody who does not ask for them
 	Seed        uint64         // of all UUIDs; the same seed gives the same
-	Clock       Clock
+	Clock       simulator.Clock
 }
 
 // Simulator is a simulated cloud, safe for concurrent use.
 type Simulator struct {
+	*simulator.Front
 	options Options
-	closed  chan struct{}
-	close   func()
 
 	mu           sync.Mutex
 	random       *rand.Rand
-	networks     table[Network]
-	subnets      table[Subnet]
+	networks     simulator.Table[Network]
+	subnets      simulator.Table[Subnet]
 	publicNets   map[string]Network // by zone; not in any list
-	publicSubs   table[Subnet]
-	servers      table[Server]
-	lbs          table[LoadBalancer]
-	pools        table[Pool]
-	members      table[Member]
-	listeners    table[Listener]
-	monitors     table[HealthMonitor]
-	fips         table[FloatingIP]
+	publicSubs   simulator.Table[Subnet]
+	servers      simulator.Table[Server]
+	lbs          simulator.Table[LoadBalancer]
+	pools        simulator.Table[Pool]
+	members      simulator.Table[Member]
+	listeners    simulator.Table[Listener]
+	monitors     simulator.Table[HealthMonitor]
+	fips         simulator.Table[FloatingIP]
 	lastTaken    map[netip.Prefix]netip.Addr
 	unreachable  map[netip.Addr]bool
-	faults       []*Fault
-	log          []Request
-	counts       map[Call]int
 	probed       bool // health comes from real checks
 	changedState func()
 }
@@ -97,9 +82,6 @@ func New(o Options) *Simulator {
 	if o.Busy == "" {
 		o.Busy = BusyRefuses
 	}
-	if o.Clock == nil {
-		o.Clock = systemClock{}
-	}
 	if o.Public == nil {
 		o.Public = map[string][]netip.Prefix{
 			"lpg1": {netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:1::/64")},
@@ -111,52 +93,40 @@ func New(o Options) *Simulator {
 	}
 	s := &Simulator{
 		options:      o,
-		closed:       make(chan struct{}),
 		random:       rand.New(rand.NewPCG(o.Seed, 0)),
 		publicNets:   make(map[string]Network),
 		lastTaken:    make(map[netip.Prefix]netip.Addr),
 		unreachable:  make(map[netip.Addr]bool),
-		counts:       make(map[Call]int),
 		changedState: func() {},
 	}
-	s.pools.group = func(p *Pool) string { return p.LoadBalancer }
-	s.listeners.group = func(l *Listener) string { return l.LoadBalancer }
-	s.members.group = func(m *Member) string { return m.Pool }
-	s.monitors.group = func(m *HealthMonitor) string { return m.Pool }
-	s.close = sync.OnceFunc(func() { close(s.closed) })
+	s.pools.Group = func(p *Pool) string { return p.LoadBalancer }
+	s.listeners.Group = func(l *Listener) string { return l.LoadBalancer }
+	s.members.Group = func(m *Member) string { return m.Pool }
+	s.monitors.Group = func(m *HealthMonitor) string { return m.Pool }
+	s.Front = simulator.NewFront(s, o.Clock, header)
 	for _, zone := range zones {
 		network := Network{UUID: s.uuid(), Name: "Public", Zone: zone}
 		s.publicNets[zone] = network
 		for _, p := range o.Public[zone] {
 			id := s.uuid()
-			s.publicSubs.add(id, &Subnet{UUID: id, Network: network.UUID, CIDR: p, Gateway: p.Addr().Next()})
+			s.publicSubs.Add(id, &Subnet{UUID: id, Network: network.UUID, CIDR: p, Gateway: p.Addr().Next()})
 		}
 	}
 	return s
 }
 
-// Close ends requests that wait; they are not answered.
-func (s *Simulator) Close() { s.close() }
-
 // Token is the one that may do everything.
 func (s *Simulator) Token() string { return s.options.Token }
 
-// uuid returns a new one, of version 4.
-func (s *Simulator) uuid() string {
-	high, low := s.random.Uint64(), s.random.Uint64()
-	high = high&^0xf000 | 0x4000
-	low = low&^(3<<62) | 2<<62
-	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", high>>32, high>>16&0xffff, high&0xffff, low>>48, low&0xffffffffffff)
-}
-
-func (s *Simulator) now() time.Time { return s.options.Clock.Now() }
+// uuid returns a new one.
+func (s *Simulator) uuid() string { return simulator.UUID(s.random) }
 
 // Settle ends every change that is under way, as if its time had passed.
 func (s *Simulator) Settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	for lb := range s.lbs.all() {
+	now := s.Now()
+	for lb := range s.lbs.All() {
 		if lb.busyUntil.After(now) {
 			lb.busyUntil = now
 		}
@@ -164,12 +134,12 @@ func (s *Simulator) Settle() {
 			lb.built = now
 		}
 	}
-	for server := range s.servers.all() {
+	for server := range s.servers.All() {
 		if server.changed.After(now) {
 			server.changed = now
 		}
 	}
-	for m := range s.members.all() {
+	for m := range s.members.All() {
 		m.health.settled = true
 	}
 	s.changedState()

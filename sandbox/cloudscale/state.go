@@ -106,8 +106,8 @@ func (s *Simulator) SetReachable(a netip.Addr, reachable bool) {
 	if s.unreachable[a] == !reachable {
 		return
 	}
-	now := s.now()
-	for m := range s.members.all() {
+	now := s.Now()
+	for m := range s.members.All() {
 		if m.Address == a {
 			s.recheck(m, now)
 		}
@@ -116,16 +116,16 @@ func (s *Simulator) SetReachable(a netip.Addr, reachable bool) {
 }
 
 func (s *Simulator) poolsOf(lb string) []*Pool {
-	return s.pools.in(lb)
+	return s.pools.In(lb)
 }
 
 func (s *Simulator) membersOf(pool string) []*Member {
-	return s.members.in(pool)
+	return s.members.In(pool)
 }
 
 // lbOf is the load balancer of a pool; empty if there is none.
 func (s *Simulator) lbOf(pool string) string {
-	if p := s.pools.get(pool); p != nil {
+	if p := s.pools.Get(pool); p != nil {
 		return p.LoadBalancer
 	}
 	return ""
@@ -133,7 +133,7 @@ func (s *Simulator) lbOf(pool string) string {
 
 // monitorOf returns nil if the pool has none.
 func (s *Simulator) monitorOf(pool string) *HealthMonitor {
-	if all := s.monitors.in(pool); len(all) > 0 {
+	if all := s.monitors.In(pool); len(all) > 0 {
 		return all[0]
 	}
 	return nil

@@ -44,7 +44,7 @@ func labels(tags map[string]string) map[string]string {
 }
 
 func (q *request) lbStub(s *Simulator, id string) *stub {
-	lb := s.lbs.get(id)
+	lb := s.lbs.Get(id)
 	if lb == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (q *request) lbStub(s *Simulator, id string) *stub {
 }
 
 func (q *request) poolStub(s *Simulator, id string) *stub {
-	pool := s.pools.get(id)
+	pool := s.pools.Get(id)
 	if pool == nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (s *Simulator) viewMember(q *request, m *Member) any {
 		port := m.MonitorPort
 		v.MonitorPort = &port
 	}
-	if pool := s.pools.get(m.Pool); pool != nil {
+	if pool := s.pools.Get(m.Pool); pool != nil {
 		v.LoadBalancer = q.lbStub(s, pool.LoadBalancer)
 	}
 	return v
@@ -204,7 +204,7 @@ func (s *Simulator) viewMonitor(q *request, m *HealthMonitor) any {
 		Pool: q.poolStub(s, m.Pool), DelayS: m.DelayS, TimeoutS: m.TimeoutS, UpThreshold: m.UpThreshold,
 		DownThreshold: m.DownThreshold, Type: m.Type, HTTP: m.HTTP.clone(), Tags: labels(m.Tags),
 	}
-	if pool := s.pools.get(m.Pool); pool != nil {
+	if pool := s.pools.Get(m.Pool); pool != nil {
 		v.LoadBalancer = q.lbStub(s, pool.LoadBalancer)
 	}
 	return v
@@ -237,7 +237,7 @@ func (s *Simulator) viewFIP(q *request, f *FloatingIP) any {
 		ptr := f.ReversePTR
 		v.ReversePTR = &ptr
 	}
-	if server := s.servers.get(f.Server); server != nil {
+	if server := s.servers.Get(f.Server); server != nil {
 		v.Server = &serverStub{q.base + "servers/" + server.UUID, server.UUID}
 	}
 	if hop := s.nextHop(f); hop.IsValid() {

@@ -84,6 +84,14 @@ func TestChartRefusesContradictions(t *testing.T) {
 // said here would stay, where the other was not installed by kubectl apply.
 func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
 	for path, test := range map[string]struct{ has, lacks []string }{
+		"deploy/fairlead.yaml": {
+			has:   []string{"kind: DaemonSet\nmetadata:\n  name: fairlead-agent\n", "      - name: agent\n", "app.kubernetes.io/component: agent\n"},
+			lacks: []string{"component: speaker", "name: speaker", "-speaker", "app: metallb"},
+		},
+		"deploy/metallb.yaml": {
+			has:   []string{"kind: DaemonSet\nmetadata:\n  name: fairlead-speaker\n", "      - name: speaker\n", "app: metallb\n        component: speaker\n", "app: metallb\n        component: controller\n"},
+			lacks: []string{"component: agent"},
+		},
 		"deploy/cloudscale.yaml": {
 			has: []string{
 				"kind: DaemonSet\nmetadata:\n  name: cloudscale-cloud-controller-manager\n  namespace: kube-system\n",

@@ -9,9 +9,9 @@ import (
 // only: not of higher ones, and not of its own. "x/..." is x and all below.
 var layers = [][]string{
 	{"api/..."},
-	{"internal/cloudscale", "internal/lb"},
+	{"internal/cloud", "internal/lb"},
 	{
-		"internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/cloudscale", "internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kinds", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{

@@ -1,51 +1,43 @@
-{{/*
-The name of everything in the release: "fairlead", or "<release>-fairlead"; or that
-of the controller whose manifest has these names.
-*/}}
-{{- define "fairlead.name" -}}
-{{- if .Values.cloudscale.names }}cloudscale-cloud-controller-manager{{ else if .Values.kubeVip.names }}kube-vip-cloud-provider{{ else if contains "fairlead" .Release.Name }}{{ .Release.Name | trunc 44 }}{{ else }}{{ .Release.Name | trunc 35 }}-fairlead{{ end }}
+{{/* The release's own name: "fairlead", or "<release>-fairlead". */}}
+{{- define "fairlead.releaseName" -}}
+{{- if contains "fairlead" .Release.Name }}{{ .Release.Name | trunc 44 }}{{ else }}{{ .Release.Name | trunc 35 }}-fairlead{{ end }}
 {{- end }}
 
-{{/* What else is called otherwise in cloudscale's manifest, and in that of kube-vip's cloud provider. */}}
-{{- define "fairlead.controllerName" -}}
-{{ include "fairlead.name" . }}{{ if not (or .Values.cloudscale.names .Values.kubeVip.names) }}-controller{{ end }}
+{{/*
+Whose names the release has: a row of files/names.yaml. MetalLB's where the release is
+in the namespace in which MetalLB's objects count, or has its labels.
+*/}}
+{{- define "fairlead.replaces" -}}
+{{- if .Values.cloudscale.names }}cloudscale
+{{- else if .Values.kubeVip.names }}kubeVip
+{{- else if or .Values.metallb.labels (eq .Release.Namespace (include "fairlead.metallbNamespace" .)) }}metallb
+{{- else }}fairlead
 {{- end }}
-{{- define "fairlead.containerName" -}}
-{{ if .Values.kubeVip.names }}kube-vip-cloud-provider{{ else }}controller{{ end }}
 {{- end }}
-{{- define "fairlead.accountName" -}}
-{{ if .Values.cloudscale.names }}cloud-controller-manager{{ else if .Values.kubeVip.names }}kube-vip-cloud-controller{{ else }}{{ include "fairlead.name" . }}{{ end }}
+
+{{/* That row, with what it does not say from the first one. */}}
+{{- define "fairlead.names" -}}
+{{- $table := .Files.Get "files/names.yaml" | fromYaml }}
+{{- merge (index $table (include "fairlead.replaces" .)) $table.fairlead | toYaml | replace "NAME" (include "fairlead.releaseName" .) }}
 {{- end }}
-{{- define "fairlead.roleName" -}}
-{{ if .Values.cloudscale.names }}system:cloud-controller-manager{{ else if .Values.kubeVip.names }}system:kube-vip-cloud-controller-role{{ else }}{{ include "fairlead.name" . }}{{ end }}
-{{- end }}
-{{- define "fairlead.bindingName" -}}
-{{ if .Values.kubeVip.names }}system:kube-vip-cloud-controller-binding{{ else }}{{ include "fairlead.roleName" . }}{{ end }}
+{{- define "fairlead.name" -}}
+{{ (include "fairlead.names" . | fromYaml).name }}
 {{- end }}
 
 {{/* Labels that never change: what selectors use. */}}
 {{- define "fairlead.selector" -}}
-{{- if or .Values.cloudscale.names .Values.kubeVip.names -}}
-{{ include "fairlead.theirLabels" . | trim }}
+{{- with (include "fairlead.names" . | fromYaml).labels -}}
+{{ toYaml . }}
 {{- else -}}
 app.kubernetes.io/name: fairlead
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: controller
 {{- end }}
 {{- end }}
-{{- define "fairlead.theirLabels" -}}
-{{- if .Values.cloudscale.names }}
-k8s-app: cloudscale-cloud-controller-manager
-{{- end }}
-{{- if .Values.kubeVip.names }}
-app: kube-vip
-component: kube-vip-cloud-provider
-{{- end }}
-{{- end }}
 
 {{- define "fairlead.labels" -}}
-{{- with include "fairlead.theirLabels" . | trim }}
-{{- . }}
+{{- with (include "fairlead.names" . | fromYaml).labels }}
+{{- toYaml . }}
 {{ end -}}
 app.kubernetes.io/name: fairlead
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -55,11 +47,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{/* The agents: their component is called what MetalLB's people look for. */}}
+{{/* The agents. */}}
 {{- define "fairlead.agentSelector" -}}
 app.kubernetes.io/name: fairlead
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: speaker
+app.kubernetes.io/component: {{ (include "fairlead.names" . | fromYaml).agent }}
 {{- end }}
 
 {{- define "fairlead.agentLabels" -}}
@@ -178,7 +170,9 @@ them never work at the same time.
 {{ if not (or .Values.kubeVip.provider (and .Values.cloudscale.enabled (not (include "fairlead.announces" .)))) }}true{{ end }}
 {{- end }}
 {{- define "fairlead.lease" -}}
-{{ if include "fairlead.ownLease" . }}fairlead-controller{{ else if .Values.kubeVip.provider }}kube-vip-cloud-controller{{ else }}cloud-controller-manager{{ end }}
+{{- $row := "cloudscale" }}
+{{- if include "fairlead.ownLease" . }}{{ $row = "fairlead" }}{{ else if .Values.kubeVip.provider }}{{ $row = "kubeVip" }}{{ end }}
+{{- (index (.Files.Get "files/names.yaml" | fromYaml) $row).lease }}
 {{- end }}
 {{- define "fairlead.leaseNamespace" -}}
 {{ if include "fairlead.ownLease" . }}{{ .Release.Namespace }}{{ else }}kube-system{{ end }}

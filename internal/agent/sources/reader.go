@@ -20,6 +20,7 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -104,7 +105,7 @@ func (r *Reader) class(s *corev1.Service) *config.Class {
 	switch {
 	case class == nil || class.Backend != config.Announce:
 		return nil
-	case slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(s):
+	case slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(kubeapi.Service(s)):
 		return nil
 	}
 	return class

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fairlead.io/internal/agent/dhcplease"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -41,10 +41,16 @@ func (r *Reader) Service(s *corev1.Service) *Service {
 
 // read reads a Service whose class may use the pools of dialects.
 func (r *Reader) read(s *corev1.Service, dialects []lb.Dialect) *Service {
+	value := kubeapi.Service(s)
+	readings := compat.Readings{
+		{Dialect: native.Dialect{}, Reading: native.Dialect{}.Read(compat.Objects{})},
+		{Dialect: metallb.Dialect{}, Reading: &metallb.Reading{}},
+		{Dialect: kubevip.Dialect{}, Reading: &kubevip.Reading{Config: r.config}},
+	}
 	out := &Service{
-		Request:   compat.Context{Dialects: dialects, KubeVIP: r.config}.Request(s),
-		Published: native.Published(s), Pool: notedPool(s),
-		Local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+		Request:   readings.Request(value, nil, compat.Class{Dialects: dialects}),
+		Published: value.Published(), Pool: notedPool(s),
+		Local: value.Local,
 	}
 	if !slices.Contains(dialects, lb.KubeVIP) {
 		return out
@@ -90,7 +96,7 @@ func (r *Reader) lease(of *Service, s *corev1.Service) *dhcplease.Want {
 	if !any {
 		return nil
 	}
-	asked, _ := kubevip.LeaseWishOf(s, w.Families) // the controller reports what is wrong with it
+	asked, _ := kubevip.LeaseWishOf(kubeapi.Service(s), w.Families) // the controller reports what is wrong with it
 	w.Hostname, w.MAC, w.Requested = asked.Hostname, asked.MAC, asked.Requested
 	return w
 }
@@ -101,5 +107,5 @@ func mayBeLeased(s *corev1.Service, f lb.Family) bool {
 	if slices.Contains(strings.Split(s.Annotations[native.AnnotationDHCP], ","), f.String()) {
 		return true
 	}
-	return !slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool { return c.Type == native.ConditionReady })
+	return kubeapi.Service(s).Says == nil
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"fairlead.io/internal/cloud"
 	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/lb"
 )
@@ -62,13 +63,13 @@ func (b *Backend) Apply(ctx context.Context, plan lb.Plan) (Result, error) {
 		switch {
 		case err == nil:
 			r.Done++
-		case cloudscale.IsBusy(err), errors.Is(err, errMore):
+		case cloud.IsBusy(err), errors.Is(err, errMore):
 			if r.Done > 0 {
 				b.paced.Store(true)
 			}
 			r.Busy = true
 			return r, first
-		case cloudscale.IsInvalid(err):
+		case cloud.IsInvalid(err):
 			b.have.forget()
 			err = fmt.Errorf("%s: %w", verbed(&s), err)
 			failures[s.Part] = err
@@ -77,7 +78,7 @@ func (b *Backend) Apply(ctx context.Context, plan lb.Plan) (Result, error) {
 			}
 		default:
 			b.have.forget()
-			r.Unknown = s.Kind == kindLoadBalancer && s.Verb == lb.VerbCreate && cloudscale.IsOutcomeUnknown(err)
+			r.Unknown = s.Kind == kindLoadBalancer && s.Verb == lb.VerbCreate && cloud.IsOutcomeUnknown(err)
 			return r, fmt.Errorf("%s: %w", verbed(&s), err)
 		}
 		if r.Created = run.created; r.Created != nil && r.Created.Status == cloudscale.Changing {
@@ -155,7 +156,7 @@ func (r *runner) do(ctx context.Context, s *lb.Step) error {
 		if err := c.FloatingIPs.Assign(ctx, network, s.In); err != nil {
 			return err
 		}
-		have.floatingIPs.edit(network.String(), func(f *cloudscale.FloatingIP) {
+		have.floatingIPs.Edit(network.String(), func(f *cloudscale.FloatingIP) {
 			f.Server, f.LoadBalancer = nil, &cloudscale.Ref{UUID: s.In}
 		})
 		return nil
@@ -188,29 +189,29 @@ type steps[T, P any] struct {
 
 // write does a step on an object of any kind. What is to be deleted and is not
 // there is deleted.
-func write[T, N, P any](ctx context.Context, b *Backend, c cloudscale.Collection[T, N, P], on *shelf[T], s *lb.Step, ids map[string]string, k steps[T, P]) error {
+func write[T, N, P any](ctx context.Context, b *Backend, c cloudscale.Collection[T, N, P], on *cloud.ListCache[T], s *lb.Step, ids map[string]string, k steps[T, P]) error {
 	switch body := s.Body.(type) {
 	case N:
 		o, err := c.Create(ctx, body)
 		if err != nil {
 			return err
 		}
-		ids[s.Key()] = on.id(o)
+		ids[s.Key()] = on.ID(o)
 		if k.made != nil {
 			k.made(*o)
 		} else {
-			on.put(*o)
+			on.Put(*o)
 		}
 	case P:
-		return patch(ctx, b, c, s.ID, body, func(done P) { on.edit(s.ID, func(o *T) { k.patch(o, done) }) })
+		return patch(ctx, b, c, s.ID, body, func(done P) { on.Edit(s.ID, func(o *T) { k.patch(o, done) }) })
 	default:
-		if err := c.Delete(ctx, s.ID); err != nil && !cloudscale.IsNotFound(err) {
+		if err := c.Delete(ctx, s.ID); err != nil && !cloud.IsNotFound(err) {
 			return err
 		}
 		if k.dropped != nil {
 			k.dropped(s.ID)
 		} else {
-			on.drop(s.ID)
+			on.Drop(s.ID)
 		}
 	}
 	return nil
@@ -226,7 +227,7 @@ func patch[T, N, P any](ctx context.Context, b *Backend, c cloudscale.Collection
 	each := fieldsOf(body)
 	if len(each) > 1 && !b.singly.Load() {
 		err := c.Patch(ctx, id, body)
-		if !cloudscale.IsInvalid(err) {
+		if !cloud.IsInvalid(err) {
 			if err == nil {
 				done(body)
 			}

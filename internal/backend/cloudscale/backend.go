@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/cloud"
 	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/lb"
 )
@@ -17,7 +18,7 @@ import (
 type Options struct {
 	Client *cloudscale.Client
 	// Servers of the project, shared with whoever else reads them.
-	Servers *cloudscale.Listing
+	Servers *cloud.ListCache[cloudscale.Server]
 	// Cluster is this cluster's name in the project. What is created is tagged
 	// with it; orphans are only looked for if it is not empty.
 	Cluster string
@@ -30,7 +31,7 @@ type Options struct {
 // use, as long as nobody works on the same Service at the same time.
 type Backend struct {
 	client    *cloudscale.Client
-	servers   *cloudscale.Listing
+	servers   *cloud.ListCache[cloudscale.Server]
 	cluster   string
 	unclassed bool
 	have      *inventory
@@ -41,7 +42,7 @@ type Backend struct {
 	// singly is set once the cloud refused to change several fields at once.
 	singly atomic.Bool
 	// creating and changing are how long that takes for a load balancer.
-	creating, changing *pace
+	creating, changing *cloud.Pace
 
 	mu    sync.Mutex
 	memos map[types.UID]memo
@@ -57,7 +58,7 @@ type memo struct {
 
 // New makes a backend.
 func New(o Options) *Backend {
-	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, unclassed: o.Unclassed, have: newInventory(o.Client), creating: newPace(firstLook, lookAgainMost), changing: newPace(firstTry, tryAgainMost), memos: map[types.UID]memo{}}
+	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, unclassed: o.Unclassed, have: newInventory(o.Client), creating: cloud.NewPace(firstLook, maxLook), changing: cloud.NewPace(firstTry, maxTry), memos: map[types.UID]memo{}}
 }
 
 // Sync takes one look at a Service and does what can be done now. An error is
@@ -121,14 +122,14 @@ func (b *Backend) apply(ctx context.Context, seen *Observation, p lb.Plan) (Resu
 func (b *Backend) goOn(service string, began time.Time, r Result) time.Duration {
 	switch now := time.Now(); {
 	case r.Created != nil && r.Busy:
-		return b.creating.begin(r.Created.UUID, now)
+		return b.creating.Begin(r.Created.UUID, now)
 	case r.Busy && r.Done == 0:
-		return b.changing.busy(service, now)
+		return b.changing.Busy(service, now)
 	case r.Busy:
-		b.changing.done(service, began)
-		return b.changing.begin(service, now)
+		b.changing.Done(service, began)
+		return b.changing.Begin(service, now)
 	default:
-		b.changing.forget(service)
+		b.changing.Forget(service)
 		return 0
 	}
 }
@@ -138,5 +139,5 @@ func (b *Backend) Forget(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.memos, uid)
-	b.changing.forget(string(uid))
+	b.changing.Forget(string(uid))
 }

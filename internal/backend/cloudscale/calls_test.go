@@ -18,7 +18,7 @@ import (
 func TestCalls(t *testing.T) {
 	type change struct {
 		name          string
-		do            func(*cloud)
+		do            func(*account)
 		calls, writes int
 		most          time.Duration
 	}
@@ -30,23 +30,23 @@ func TestCalls(t *testing.T) {
 		{"changes wait for each other", simulated.Options{Busy: simulated.BusyWaits}, []change{
 			// Two lists, three looks whether it is made, for nobody knows yet how long
 			// that takes; 13 objects.
-			{"create", func(*cloud) {}, 18, 13, 13 * time.Second},
+			{"create", func(*account) {}, 18, 13, 13 * time.Second},
 			// Its server has to be found; two members.
-			{"node added", func(c *cloud) { c.addNode() }, 3, 2, 2 * time.Second},
-			{"port changed", func(c *cloud) { c.service.Spec.Ports[0].Port = 8080 }, 3, 2, 2 * time.Second},
-			{"nothing", func(*cloud) {}, 1, 0, 0},
+			{"node added", func(c *account) { c.addNode() }, 3, 2, 2 * time.Second},
+			{"port changed", func(c *account) { c.service.Spec.Ports[0].Port = 8080 }, 3, 2, 2 * time.Second},
+			{"nothing", func(*account) {}, 1, 0, 0},
 			// Members are looked at before they are drained, and deleted 20 s later.
 			// By then what was read a minute ago is read again.
-			{"node removed", func(c *cloud) { c.nodes = c.nodes[1:] }, 12, 4, 30 * time.Second},
-			{"delete", func(c *cloud) { c.gone = true }, 1, 1, time.Second},
-			{"deleted", func(*cloud) {}, 1, 0, 0},
+			{"node removed", func(c *account) { c.nodes = c.nodes[1:] }, 12, 4, 30 * time.Second},
+			{"delete", func(c *account) { c.gone = true }, 1, 1, time.Second},
+			{"deleted", func(*account) {}, 1, 0, 0},
 		}},
 		{"changes are refused meanwhile", simulated.Options{Busy: simulated.BusyRefuses}, []change{
 			// Once it is refused; from then on we wait, and twice not long enough: it
 			// could have become faster. It takes so long that servers are listed twice.
-			{"create", func(*cloud) {}, 22, 16, 14 * time.Second},
-			{"node added", func(c *cloud) { c.addNode() }, 3, 2, 3 * time.Second},
-			{"port changed", func(c *cloud) { c.service.Spec.Ports[0].Port = 8080 }, 3, 2, 3 * time.Second},
+			{"create", func(*account) {}, 22, 16, 14 * time.Second},
+			{"node added", func(c *account) { c.addNode() }, 3, 2, 3 * time.Second},
+			{"port changed", func(c *account) { c.service.Spec.Ports[0].Port = 8080 }, 3, 2, 3 * time.Second},
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -107,20 +107,20 @@ func TestIdleResync(t *testing.T) {
 func TestNeverWithoutMembers(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		do   func(*cloud)
+		do   func(*account)
 	}{
-		{"all nodes replaced", func(c *cloud) {
+		{"all nodes replaced", func(c *account) {
 			c.nodes = nil
 			c.addNode()
 			c.addNode()
 		}},
-		{"node port changed", func(c *cloud) {
+		{"node port changed", func(c *account) {
 			for i := range c.service.Spec.Ports {
 				c.service.Spec.Ports[i].NodePort++
 			}
 		}},
-		{"traffic policy changed", func(c *cloud) { local(c.service) }},
-		{"node excluded", func(c *cloud) { c.nodes[0].Labels[corev1.LabelNodeExcludeBalancers] = "" }},
+		{"traffic policy changed", func(c *account) { local(c.service) }},
+		{"node excluded", func(c *account) { c.nodes[0].Labels[corev1.LabelNodeExcludeBalancers] = "" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestNeverWithoutMembers(t *testing.T) {
 
 // works says whether a pool has a member that gets connections. Where the
 // monitor itself is new, members have no status for a moment.
-func (c *cloud) works(pool string) bool {
+func (c *account) works(pool string) bool {
 	fresh := slices.ContainsFunc(c.sim.HealthMonitors(), func(m simulated.HealthMonitor) bool {
 		return m.Pool == pool && time.Since(m.Created) < 10*time.Second
 	})
@@ -157,7 +157,7 @@ func (c *cloud) works(pool string) bool {
 	})
 }
 
-func wantsNodes(c *cloud) []*corev1.Node {
+func wantsNodes(c *account) []*corev1.Node {
 	var out []*corev1.Node
 	for _, n := range c.nodes {
 		if receives(n) {

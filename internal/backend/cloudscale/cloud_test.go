@@ -1,7 +1,6 @@
 package cloudscale
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -14,14 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fairlead.io/internal/cloud"
 	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/lb"
 	simulated "fairlead.io/sandbox/cloudscale"
 )
 
-// cloud is a simulated cloud with nodes, and a backend that serves one Service
+// account is an account at a simulated cloud, with nodes, and a backend that serves one Service
 // there. It is used inside of a bubble of synctest.
-type cloud struct {
+type account struct {
 	t        *testing.T
 	sim      *simulated.Simulator
 	subnet   string
@@ -36,9 +36,9 @@ type cloud struct {
 	after    func() // runs after every call
 }
 
-func newCloud(t *testing.T, o simulated.Options, nodes int, edits ...edit) *cloud {
+func newCloud(t *testing.T, o simulated.Options, nodes int, edits ...edit) *account {
 	t.Helper()
-	c := &cloud{t: t, sim: simulated.New(o), service: service(edits...)}
+	c := &account{t: t, sim: simulated.New(o), service: service(edits...)}
 	t.Cleanup(c.sim.Close)
 	network := c.sim.AddNetwork(simulated.Network{Name: "lan", Zone: "lpg1"})
 	c.subnet = c.sim.AddSubnet(simulated.Subnet{Network: network.UUID, CIDR: netip.MustParsePrefix("10.0.0.0/24")}).UUID
@@ -49,7 +49,7 @@ func newCloud(t *testing.T, o simulated.Options, nodes int, edits ...edit) *clou
 	return c
 }
 
-func (c *cloud) addNode() *corev1.Node {
+func (c *account) addNode() *corev1.Node {
 	n := len(c.sim.Servers()) + 1
 	server := c.sim.AddNode(fmt.Sprintf("worker-%d", n), "lpg1", c.subnet, netip.AddrFrom4([4]byte{10, 0, 0, byte(10 + n)}))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: server.Name, Labels: map[string]string{}}, Spec: corev1.NodeSpec{ProviderID: cloudscale.ProviderID(server.UUID)}}
@@ -58,9 +58,9 @@ func (c *cloud) addNode() *corev1.Node {
 }
 
 // restart is a new process, which remembers nothing.
-func (c *cloud) restart() {
+func (c *account) restart() {
 	c.t.Helper()
-	token, err := cloudscale.NewToken(c.sim.Token())
+	token, err := cloud.NewToken(c.sim.Token())
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -74,20 +74,19 @@ func (c *cloud) restart() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	listing := cloudscale.NewListing(func(ctx context.Context) ([]cloudscale.Server, error) { return client.Servers.List(ctx, nil) })
-	c.backend = New(Options{Client: client, Servers: listing, Cluster: "prod"})
+	c.backend = New(Options{Client: client, Servers: client.ServerCache(), Cluster: "prod"})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func (c *cloud) want() Want {
+func (c *account) want() Want {
 	return Want{Service: c.service, Gone: c.gone, Nodes: c.nodes, Services: append([]*corev1.Service{c.service}, c.others...)}
 }
 
 // look is one look at the Service, and what the controller does with the outcome.
-func (c *cloud) look() (Outcome, error) {
+func (c *account) look() (Outcome, error) {
 	if c.restarts {
 		c.restart()
 	}
@@ -105,7 +104,7 @@ func (c *cloud) look() (Outcome, error) {
 }
 
 // settle looks until nothing is left to do, and returns how long that took.
-func (c *cloud) settle() time.Duration {
+func (c *account) settle() time.Duration {
 	c.t.Helper()
 	began := time.Now()
 	for range 500 {
@@ -124,12 +123,12 @@ func (c *cloud) settle() time.Duration {
 }
 
 // calls since the last reset.
-func (c *cloud) calls() (all, writes int) {
+func (c *account) calls() (all, writes int) {
 	return len(c.sim.Log()), c.sim.Writes()
 }
 
 // state is what there is in the cloud, as text, without IDs.
-func (c *cloud) state() []string {
+func (c *account) state() []string {
 	var out []string
 	names := map[string]string{"": "nothing"}
 	for _, o := range c.sim.LoadBalancers() {
@@ -157,7 +156,7 @@ func (c *cloud) state() []string {
 }
 
 // requests are those of the log, shortened.
-func (c *cloud) requests() string {
+func (c *account) requests() string {
 	var lines []string
 	for _, r := range c.sim.Log() {
 		lines = append(lines, fmt.Sprintf("%s %s %s %d %s", r.Time.Format("05.000"), r.Method, r.Path, r.Status, r.Body))

@@ -38,20 +38,20 @@ var faults = map[string]simulated.Fault{
 type scenario struct {
 	name  string
 	first bool
-	do    func(*cloud)
+	do    func(*account)
 }
 
 var scenarios = []scenario{
-	{"create", true, func(*cloud) {}},
-	{"update", false, func(c *cloud) {
+	{"create", true, func(*account) {}},
+	{"update", false, func(c *account) {
 		// A port less, one more, one with another number, a new node, one that is gone.
 		c.service.Spec.Ports = []corev1.ServicePort{port("http", 8080, 30080), port("admin", 9000, 30900)}
 		c.service.Annotations[compat.AnnotationTimeoutClientData] = "1000"
 		c.nodes = c.nodes[1:]
 		c.addNode()
 	}},
-	{"pools made anew", false, func(c *cloud) { c.service.Annotations[compat.AnnotationPoolProtocol] = "proxyv2" }},
-	{"delete", false, func(c *cloud) { c.gone = true }},
+	{"pools made anew", false, func(c *account) { c.service.Annotations[compat.AnnotationPoolProtocol] = "proxyv2" }},
+	{"delete", false, func(c *account) { c.gone = true }},
 }
 
 // play runs a scenario in a cloud of its own and returns what came of it. A fault

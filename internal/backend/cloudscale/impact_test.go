@@ -17,7 +17,7 @@ import (
 
 // planned serves a Service on a simulated cloud, changes it, and returns what
 // would be done.
-func planned(t *testing.T, before, after func(*cloud)) (out Outcome) {
+func planned(t *testing.T, before, after func(*account)) (out Outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCloud(t, simulated.Options{Creating: -1, Changing: -1}, 3)
@@ -40,15 +40,15 @@ func planned(t *testing.T, before, after func(*cloud)) (out Outcome) {
 // What the reference says about every annotation is what a plan says.
 func TestImpactOfEveryAnnotation(t *testing.T) {
 	type change struct {
-		before func(*cloud)
+		before func(*account)
 		value  string
-		set    func(*cloud) string // instead of value
+		set    func(*account) string // instead of value
 	}
-	annotate := func(key, value string) func(*cloud) {
-		return func(c *cloud) { c.service.Annotations[key] = value }
+	annotate := func(key, value string) func(*account) {
+		return func(c *account) { c.service.Annotations[key] = value }
 	}
 	changes := map[string]change{
-		compat.AnnotationConfigVersion: {before: func(c *cloud) {
+		compat.AnnotationConfigVersion: {before: func(c *account) {
 			c.service.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			c.service.Annotations[compat.AnnotationConfigVersion] = "1"
 		}, value: "2"},
@@ -56,7 +56,7 @@ func TestImpactOfEveryAnnotation(t *testing.T) {
 		compat.AnnotationFlavor:       {value: "lb-large"},
 		compat.AnnotationZone:         {value: "rma1"},
 		compat.AnnotationVIPAddresses: {value: `[{"subnet": "` + subnet1 + `"}]`},
-		compat.AnnotationFloatingIPs: {set: func(c *cloud) string {
+		compat.AnnotationFloatingIPs: {set: func(c *account) string {
 			return fmt.Sprintf("[%q]", c.sim.AddFloatingIP(simulated.FloatingIP{Prefix: netip.MustParsePrefix("192.0.2.9/32"), Region: "lpg"}).Prefix)
 		}},
 		compat.AnnotationPoolAlgorithm:        {value: "least_connections"},
@@ -74,10 +74,10 @@ func TestImpactOfEveryAnnotation(t *testing.T) {
 		compat.AnnotationTimeoutClientData:    {value: "1"},
 		compat.AnnotationTimeoutMemberConnect: {value: "1"},
 		compat.AnnotationTimeoutMemberData:    {value: "1"},
-		compat.AnnotationAllowedSubnets: {before: func(c *cloud) { c.secondSubnet() }, set: func(c *cloud) string {
+		compat.AnnotationAllowedSubnets: {before: func(c *account) { c.secondSubnet() }, set: func(c *account) string {
 			return fmt.Sprintf("[%q]", c.subnets()[1])
 		}},
-		compat.AnnotationNodeSelector: {before: func(c *cloud) { c.nodes[0].Labels["tier"] = "edge" }, value: "tier=edge"},
+		compat.AnnotationNodeSelector: {before: func(c *account) { c.nodes[0].Labels["tier"] = "edge" }, value: "tier=edge"},
 	}
 	for _, a := range compat.Annotations {
 		if a.Key == compat.AnnotationUUID {
@@ -88,7 +88,7 @@ func TestImpactOfEveryAnnotation(t *testing.T) {
 			if !ok {
 				t.Fatal("nothing is tried")
 			}
-			out := planned(t, ch.before, func(c *cloud) {
+			out := planned(t, ch.before, func(c *account) {
 				value := ch.value
 				if ch.set != nil {
 					value = ch.set(c)
@@ -106,19 +106,19 @@ func TestImpactOfEveryAnnotation(t *testing.T) {
 }
 
 func TestImpactOfEveryChange(t *testing.T) {
-	changes := map[string]func(*cloud){
-		compat.PortAdded.What:   func(c *cloud) { c.service.Spec.Ports = append(c.service.Spec.Ports, port("admin", 9000, 30900)) },
-		compat.PortRemoved.What: func(c *cloud) { c.service.Spec.Ports = c.service.Spec.Ports[:1] },
-		compat.PortNumber.What:  func(c *cloud) { c.service.Spec.Ports[0].Port = 8080 },
-		compat.PortRenamed.What: func(c *cloud) { c.service.Spec.Ports[0].Name = "web" },
-		compat.PortReplaced.What: func(c *cloud) {
+	changes := map[string]func(*account){
+		compat.PortAdded.What:   func(c *account) { c.service.Spec.Ports = append(c.service.Spec.Ports, port("admin", 9000, 30900)) },
+		compat.PortRemoved.What: func(c *account) { c.service.Spec.Ports = c.service.Spec.Ports[:1] },
+		compat.PortNumber.What:  func(c *account) { c.service.Spec.Ports[0].Port = 8080 },
+		compat.PortRenamed.What: func(c *account) { c.service.Spec.Ports[0].Name = "web" },
+		compat.PortReplaced.What: func(c *account) {
 			c.service.Spec.Ports[0].Name, c.service.Spec.Ports[0].Port = "web", 8080
 		},
-		compat.NodePortChanged.What: func(c *cloud) { c.service.Spec.Ports[0].NodePort = 30081 },
-		compat.TrafficPolicy.What:   func(c *cloud) { local(c.service) },
-		compat.NodeAdded.What:       func(c *cloud) { c.addNode() },
-		compat.NodeRemoved.What:     func(c *cloud) { c.nodes = c.nodes[1:] },
-		compat.NoNodes.What:         func(c *cloud) { c.nodes = nil },
+		compat.NodePortChanged.What: func(c *account) { c.service.Spec.Ports[0].NodePort = 30081 },
+		compat.TrafficPolicy.What:   func(c *account) { local(c.service) },
+		compat.NodeAdded.What:       func(c *account) { c.addNode() },
+		compat.NodeRemoved.What:     func(c *account) { c.nodes = c.nodes[1:] },
+		compat.NoNodes.What:         func(c *account) { c.nodes = nil },
 	}
 	for _, change := range compat.SpecChanges {
 		t.Run(change.What, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestImpactOfEveryChange(t *testing.T) {
 			}
 		})
 	}
-	out := planned(t, func(c *cloud) { c.nodes = c.nodes[:1] }, func(c *cloud) { local(c.service) })
+	out := planned(t, func(c *account) { c.nodes = c.nodes[:1] }, func(c *account) { local(c.service) })
 	if got := out.Plan.Impact(); got != lb.ImpactSeconds {
 		t.Errorf("the traffic policy with one node: %s: %s", got, out.Plan)
 	}
@@ -156,7 +156,7 @@ func TestDryRun(t *testing.T) {
 }
 
 // secondSubnet gives every server an address in another subnet.
-func (c *cloud) secondSubnet() {
+func (c *account) secondSubnet() {
 	network := c.sim.AddNetwork(simulated.Network{Name: "other", Zone: "lpg1"})
 	subnet := c.sim.AddSubnet(simulated.Subnet{Network: network.UUID, CIDR: netip.MustParsePrefix("10.0.1.0/24")})
 	c.nodes = nil
@@ -173,7 +173,7 @@ func (c *cloud) secondSubnet() {
 }
 
 // subnets of the last server.
-func (c *cloud) subnets() []string {
+func (c *account) subnets() []string {
 	all := c.sim.Servers()
 	var out []string
 	for _, i := range all[len(all)-1].Interfaces {

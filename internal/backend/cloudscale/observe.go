@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.io/internal/cloud"
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
@@ -108,7 +109,7 @@ func (b *Backend) Observe(ctx context.Context, w lb.Want) (*Observation, error) 
 // of a list that was read just now.
 func (b *Backend) lookUp(ctx context.Context, w lb.Want, now time.Time) (found, error) {
 	for _, since := range []time.Time{now.Add(-trust), now} {
-		all, err := b.have.loadBalancers.since(ctx, since, time.Time{})
+		all, err := b.have.loadBalancers.Since(ctx, since, time.Time{})
 		if err != nil {
 			return found{}, fmt.Errorf("look for the load balancer: %w", err)
 		}
@@ -122,7 +123,7 @@ func (b *Backend) lookUp(ctx context.Context, w lb.Want, now time.Time) (found, 
 // fleet finds the servers of the nodes; if one is missing, in a list that was
 // read just now, for it may be new.
 func (b *Backend) fleet(ctx context.Context, w lb.Want, s *compat.Settings) (fleet, error) {
-	servers, err := b.servers.Servers(ctx)
+	servers, err := b.servers.Within(ctx, cloud.LookAge)
 	if err != nil {
 		return fleet{}, fmt.Errorf("list servers: %w", err)
 	}
@@ -130,7 +131,7 @@ func (b *Backend) fleet(ctx context.Context, w lb.Want, s *compat.Settings) (fle
 	if f.complete() {
 		return f, nil
 	}
-	if servers, err = b.servers.Recent(ctx); err != nil {
+	if servers, err = b.servers.Within(ctx, cloud.MissAge); err != nil {
 		return fleet{}, fmt.Errorf("list servers: %w", err)
 	}
 	return muster(w.Nodes, servers, s), nil
@@ -174,7 +175,7 @@ func (b *Backend) mayCreate(seen *Observation, w lb.Want, nodes fleet) {
 	lost := b.memos[w.Service.UID].created
 	b.mu.Unlock()
 	if left := lostCreate - seen.Actual.Now.Sub(lost); left > 0 && !lost.IsZero() {
-		seen.busy, seen.again = true, min(left, lookAgainMost)
+		seen.busy, seen.again = true, min(left, maxLook)
 	}
 }
 
@@ -182,21 +183,21 @@ func (b *Backend) mayCreate(seen *Observation, w lb.Want, nodes fleet) {
 func (b *Backend) await(ctx context.Context, seen *Observation, own *cloudscale.LoadBalancer) error {
 	now, err := b.client.LoadBalancers.Get(ctx, own.UUID)
 	switch {
-	case cloudscale.IsNotFound(err):
+	case cloud.IsNotFound(err):
 		b.have.forget() // somebody has deleted it
-		b.creating.forget(own.UUID)
+		b.creating.Forget(own.UUID)
 		seen.busy, seen.again = true, firstLook
 		return nil
 	case err != nil:
 		return fmt.Errorf("read load balancer %s: %w", own.Name, err)
 	}
-	b.have.loadBalancers.put(*now)
+	b.have.loadBalancers.Put(*now)
 	seen.Actual.LoadBalancers = []cloudscale.LoadBalancer{*now}
 	if now.Status == cloudscale.Changing {
-		seen.busy, seen.again = true, b.creating.busy(own.UUID, time.Now())
+		seen.busy, seen.again = true, b.creating.Busy(own.UUID, time.Now())
 		return nil
 	}
-	b.creating.done(own.UUID, time.Now())
+	b.creating.Done(own.UUID, time.Now())
 	return b.fill(ctx, seen, seen.Actual.Now.Add(-trust))
 }
 
@@ -214,7 +215,7 @@ func (b *Backend) fill(ctx context.Context, seen *Observation, since time.Time) 
 	a.Disabled = b.have.disabledSince()
 	// Whether a member may go depends on how the others are at this moment.
 	for _, pool := range retiring(seen.Plan()) {
-		if a.Members[pool], err = b.have.membersOf(pool).since(ctx, a.Now.Add(-recent), time.Time{}); err != nil {
+		if a.Members[pool], err = b.have.membersOf(pool).Since(ctx, a.Now.Add(-recent), time.Time{}); err != nil {
 			return fmt.Errorf("list members: %w", err)
 		}
 	}
@@ -226,7 +227,7 @@ func (b *Backend) readFloatingIPs(ctx context.Context, seen *Observation, since 
 	if len(seen.Desired.FloatingIPs) == 0 || seen.Desired.Nothing || seen.busy {
 		return nil
 	}
-	if seen.Actual.FloatingIPs, err = b.have.floatingIPs.since(ctx, since, time.Time{}); err != nil {
+	if seen.Actual.FloatingIPs, err = b.have.floatingIPs.Since(ctx, since, time.Time{}); err != nil {
 		return fmt.Errorf("list floating IPs: %w", err)
 	}
 	return nil

@@ -19,7 +19,7 @@ func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]l
 	if b.cluster == "" {
 		return nil, nil
 	}
-	all, err := b.have.loadBalancers.since(ctx, time.Now(), time.Time{})
+	all, err := b.have.loadBalancers.Since(ctx, time.Now(), time.Time{})
 	if err != nil {
 		return nil, fmt.Errorf("look for orphans: %w", err)
 	}
@@ -37,7 +37,7 @@ func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]l
 
 // Remove deletes the load balancers of orphans.
 func (b *Backend) Remove(ctx context.Context, orphans []lb.Orphan) (lb.Plan, error) {
-	all, err := b.have.loadBalancers.since(ctx, time.Now().Add(-trust), time.Time{})
+	all, err := b.have.loadBalancers.Since(ctx, time.Now().Add(-trust), time.Time{})
 	if err != nil {
 		return lb.Plan{}, fmt.Errorf("look for orphans: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fairlead.io/internal/cloud"
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
@@ -17,12 +18,12 @@ import (
 func failed(w lb.Want, err error) lb.Outcome {
 	out := lb.Outcome{Condition: lb.ConditionSays}
 	text := err.Error()
-	after, passing := cloudscale.RetryAfter(err)
-	e, _ := errors.AsType[*cloudscale.Error](err)
+	after, passing := cloud.RetryAfter(err)
+	e, _ := errors.AsType[*cloud.Error](err)
 	switch {
-	case cloudscale.IsUnauthorized(err):
+	case cloud.IsUnauthorized(err):
 		out.Reason = lb.TokenInvalid.With(text)
-	case cloudscale.IsReadOnly(err):
+	case cloud.IsForbidden(err):
 		out.Reason = lb.TokenReadOnly.With(text)
 	case w.Gone:
 		out.Reason = lb.DeleteLoadBalancerFailed.With(text)
@@ -66,7 +67,7 @@ func (b *Backend) conclude(out *lb.Outcome, w lb.Want, seen *Observation, result
 		return
 	default:
 		if !waiting {
-			out.Ingress = ingress(&seen.Desired, own, b.have.floatingIPs.peek())
+			out.Ingress = ingress(&seen.Desired, own, b.have.floatingIPs.Peek())
 			published = out.Ingress
 		}
 		served(out, own, published)

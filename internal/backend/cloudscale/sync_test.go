@@ -24,7 +24,7 @@ import (
 var quick = simulated.Options{Creating: -1, Changing: -1}
 
 // in runs a test in a bubble with a cloud.
-func in(t *testing.T, o simulated.Options, nodes int, test func(*testing.T, *cloud), edits ...edit) {
+func in(t *testing.T, o simulated.Options, nodes int, test func(*testing.T, *account), edits ...edit) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newCloud(t, o, nodes, edits...)) })
 }
@@ -38,7 +38,7 @@ func as(t *testing.T, got lb.Reason, code lb.Code, words string) {
 }
 
 // heard returns the text of what was told under a code.
-func (c *cloud) heard(code lb.Code) string {
+func (c *account) heard(code lb.Code) string {
 	for _, r := range c.told {
 		if r.Code == code {
 			return r.Text
@@ -51,7 +51,7 @@ func (c *cloud) heard(code lb.Code) string {
 // nothing counts as deleted.
 func TestBlindness(t *testing.T) {
 	for _, kind := range []simulated.Kind{simulated.LoadBalancers, simulated.Servers, simulated.FloatingIPs} {
-		in(t, quick, 2, func(t *testing.T, c *cloud) {
+		in(t, quick, 2, func(t *testing.T, c *account) {
 			c.sim.Fail(simulated.Fault{Method: "GET", Kind: kind, Status: http.StatusInternalServerError, Times: -1})
 			for range 5 {
 				if out, err := c.look(); err == nil || c.sim.Writes() > 0 {
@@ -62,7 +62,7 @@ func TestBlindness(t *testing.T) {
 		}, annotated(compat.AnnotationFloatingIPs, `["192.0.2.9/32"]`))
 	}
 	for _, kind := range []simulated.Kind{simulated.Pools, simulated.Members, simulated.Listeners, simulated.HealthMonitors} {
-		in(t, quick, 2, func(t *testing.T, c *cloud) {
+		in(t, quick, 2, func(t *testing.T, c *account) {
 			c.settle()
 			c.restart()
 			c.sim.ResetLog()
@@ -73,7 +73,7 @@ func TestBlindness(t *testing.T) {
 			}
 		})
 	}
-	in(t, quick, 2, func(t *testing.T, c *cloud) {
+	in(t, quick, 2, func(t *testing.T, c *account) {
 		c.settle()
 		c.gone = true
 		c.restart()
@@ -86,7 +86,7 @@ func TestBlindness(t *testing.T) {
 
 // What cloudscale's controller has made is taken over without a change but tags.
 func TestTakeOver(t *testing.T) {
-	in(t, quick, 2, func(t *testing.T, c *cloud) {
+	in(t, quick, 2, func(t *testing.T, c *account) {
 		c.madeByUpstream(t)
 		before := c.state()
 		c.sim.ResetLog()
@@ -125,7 +125,7 @@ func TestTakeOver(t *testing.T) {
 }
 
 // madeByUpstream makes what cloudscale's controller makes, in its order.
-func (c *cloud) madeByUpstream(t *testing.T) {
+func (c *account) madeByUpstream(t *testing.T) {
 	t.Helper()
 	api := c.backend.client
 	must := func(err error) {
@@ -156,9 +156,9 @@ func (c *cloud) madeByUpstream(t *testing.T) {
 
 // Whatever a Service says when it goes, nothing is left of it.
 func TestDeleteWhateverItSays(t *testing.T) {
-	for name, spoil := range map[string]func(*cloud){
-		"nothing": func(*cloud) {},
-		"annotations that cannot be understood": func(c *cloud) {
+	for name, spoil := range map[string]func(*account){
+		"nothing": func(*account) {},
+		"annotations that cannot be understood": func(c *account) {
 			for _, a := range compat.Annotations {
 				if a.Key != compat.AnnotationUUID {
 					c.service.Annotations[a.Key] = "]"
@@ -166,15 +166,15 @@ func TestDeleteWhateverItSays(t *testing.T) {
 			}
 			c.service.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolSCTP, Port: 1}}
 		},
-		"a floating IP that another one wants": func(c *cloud) {
+		"a floating IP that another one wants": func(c *account) {
 			c.service.Annotations[compat.AnnotationFloatingIPs] = `["192.0.2.9/32"]`
 			c.others = []*corev1.Service{other("other", "cafe", annotated(compat.AnnotationFloatingIPs, `["192.0.2.9/32"]`))}
 		},
-		"no nodes": func(c *cloud) { c.nodes = nil },
-		"a class":  func(c *cloud) { class := "foo"; c.service.Spec.LoadBalancerClass = &class },
+		"no nodes": func(c *account) { c.nodes = nil },
+		"a class":  func(c *account) { class := "foo"; c.service.Spec.LoadBalancerClass = &class },
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, quick, 2, func(t *testing.T, c *cloud) {
+			in(t, quick, 2, func(t *testing.T, c *account) {
 				c.settle()
 				spoil(c)
 				c.gone = true
@@ -192,26 +192,26 @@ func TestDrift(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, test := range []struct {
 			name string
-			do   func(*cloud) error
+			do   func(*account) error
 			says string
 		}{
-			{"timeout", func(c *cloud) error {
+			{"timeout", func(c *account) error {
 				return c.sim.Edit(simulated.Listeners, c.sim.Listeners()[0].UUID, `{"timeout_client_data_ms": 7}`)
 			}, "update listener tcp/80 of tcp/http: timeout_client_data_ms 7 → 50000"},
-			{"pool deleted", func(c *cloud) error { return c.sim.Delete(simulated.Pools, c.sim.Pools()[0].UUID) }, "create pool tcp/http"},
-			{"listener deleted", func(c *cloud) error { return c.sim.Delete(simulated.Listeners, c.sim.Listeners()[0].UUID) }, "create listener tcp/80"},
-			{"monitor deleted", func(c *cloud) error { return c.sim.Delete(simulated.HealthMonitors, c.sim.HealthMonitors()[0].UUID) }, "create health monitor of tcp/http"},
-			{"member disabled", func(c *cloud) error {
+			{"pool deleted", func(c *account) error { return c.sim.Delete(simulated.Pools, c.sim.Pools()[0].UUID) }, "create pool tcp/http"},
+			{"listener deleted", func(c *account) error { return c.sim.Delete(simulated.Listeners, c.sim.Listeners()[0].UUID) }, "create listener tcp/80"},
+			{"monitor deleted", func(c *account) error { return c.sim.Delete(simulated.HealthMonitors, c.sim.HealthMonitors()[0].UUID) }, "create health monitor of tcp/http"},
+			{"member disabled", func(c *account) error {
 				return c.sim.Edit(simulated.Members, c.sim.Members("")[0].UUID, `{"enabled": false}`)
 			}, "enabled false → true"},
-			{"member deleted", func(c *cloud) error { return c.sim.Delete(simulated.Members, c.sim.Members("")[0].UUID) }, "create member 10.0.0.11:30080"},
-			{"renamed", func(c *cloud) error {
+			{"member deleted", func(c *account) error { return c.sim.Delete(simulated.Members, c.sim.Members("")[0].UUID) }, "create member 10.0.0.11:30080"},
+			{"renamed", func(c *account) error {
 				return c.sim.Edit(simulated.LoadBalancers, c.sim.LoadBalancers()[0].UUID, `{"name": "mine"}`)
 			}, "name mine → k8s-service-deadbeef"},
-			{"load balancer deleted", func(c *cloud) error { return c.sim.Delete(simulated.LoadBalancers, c.sim.LoadBalancers()[0].UUID) }, "create load balancer"},
+			{"load balancer deleted", func(c *account) error { return c.sim.Delete(simulated.LoadBalancers, c.sim.LoadBalancers()[0].UUID) }, "create load balancer"},
 		} {
 			t.Run(fmt.Sprintf("%s, listeners stay %v", test.name, keep), func(t *testing.T) {
-				in(t, simulated.Options{Creating: -1, Changing: -1, KeepListeners: keep}, 2, func(t *testing.T, c *cloud) {
+				in(t, simulated.Options{Creating: -1, Changing: -1, KeepListeners: keep}, 2, func(t *testing.T, c *account) {
 					c.settle()
 					want := c.state()
 					c.told = nil
@@ -237,7 +237,7 @@ func TestDrift(t *testing.T) {
 
 func TestFloatingIPs(t *testing.T) {
 	const four, six = "192.0.2.9/32", "2001:db8:f::9/128"
-	add := func(c *cloud, region string, texts ...string) {
+	add := func(c *account, region string, texts ...string) {
 		for _, text := range texts {
 			c.sim.AddFloatingIP(simulated.FloatingIP{Prefix: netip.MustParsePrefix(text), Region: region})
 		}
@@ -246,7 +246,7 @@ func TestFloatingIPs(t *testing.T) {
 		return annotated(compat.AnnotationFloatingIPs, fmt.Sprintf(`["%s"]`, strings.Join(texts, `", "`)))
 	}
 	t.Run("published", func(t *testing.T) {
-		in(t, quick, 1, func(t *testing.T, c *cloud) {
+		in(t, quick, 1, func(t *testing.T, c *account) {
 			add(c, "", four, six)
 			c.settle()
 			if want := []string{"192.0.2.9", "2001:db8:f::9"}; !slices.Equal(c.ingress, want) {
@@ -260,7 +260,7 @@ func TestFloatingIPs(t *testing.T) {
 		}, wanted(four, six))
 	})
 	t.Run("one family", func(t *testing.T) {
-		in(t, quick, 1, func(t *testing.T, c *cloud) {
+		in(t, quick, 1, func(t *testing.T, c *account) {
 			add(c, "lpg", four)
 			c.settle()
 			if len(c.ingress) != 2 || c.ingress[0] != "192.0.2.9" || !strings.HasPrefix(c.ingress[1], "2001:db8:1:") {
@@ -275,7 +275,7 @@ func TestFloatingIPs(t *testing.T) {
 		}, wanted(four))
 	})
 	t.Run("not published by old rules", func(t *testing.T) {
-		in(t, quick, 1, func(t *testing.T, c *cloud) {
+		in(t, quick, 1, func(t *testing.T, c *account) {
 			add(c, "lpg", four)
 			c.settle()
 			if slices.Contains(c.ingress, "192.0.2.9") || !slices.Contains(c.state(), "floating IP 192.0.2.9/32 k8s-service-deadbeef") {
@@ -286,18 +286,18 @@ func TestFloatingIPs(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		edits []edit
-		do    func(*cloud)
+		do    func(*account)
 		says  string
 	}{
-		{"wanted twice", nil, func(c *cloud) {
+		{"wanted twice", nil, func(c *account) {
 			add(c, "lpg", four)
 			c.others = []*corev1.Service{other("old", "cafe", wanted(four)), other("broken", "f00", annotated(compat.AnnotationFloatingIPs, "]"))}
 		}, "floating IP 192.0.2.9/32: it is also wanted by Service shop/old"},
-		{"not there", nil, func(*cloud) {}, "the project has no such floating IP"},
-		{"of another region", nil, func(c *cloud) { add(c, "rma", four) }, "it is of region rma, and the load balancer is in zone lpg1"},
+		{"not there", nil, func(*account) {}, "the project has no such floating IP"},
+		{"of another region", nil, func(c *account) { add(c, "rma", four) }, "it is of region rma, and the load balancer is in zone lpg1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			in(t, quick, 2, func(t *testing.T, c *cloud) {
+			in(t, quick, 2, func(t *testing.T, c *account) {
 				test.do(c)
 				c.settle()
 				out, err := c.look()
@@ -316,7 +316,7 @@ func TestFloatingIPs(t *testing.T) {
 		})
 	}
 	t.Run("of one that is being deleted", func(t *testing.T) {
-		in(t, quick, 1, func(t *testing.T, c *cloud) {
+		in(t, quick, 1, func(t *testing.T, c *account) {
 			add(c, "lpg", four)
 			leaving := other("old", "cafe", wanted(four))
 			leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}

@@ -25,7 +25,7 @@ func TestTokens(t *testing.T) {
 		http.StatusUnauthorized: lb.TokenInvalid, http.StatusForbidden: lb.TokenReadOnly,
 		http.StatusServiceUnavailable: lb.CloudUnavailable, http.StatusTooManyRequests: lb.CloudUnavailable, http.StatusBadRequest: lb.SyncLoadBalancerFailed,
 	} {
-		in(t, quick, 1, func(t *testing.T, c *cloud) {
+		in(t, quick, 1, func(t *testing.T, c *account) {
 			c.sim.Fail(simulated.Fault{Method: "POST", Status: status, Times: -1, RetryAfter: time.Minute, Body: map[string]string{"flavor": "is not a valid choice."}})
 			out, err := c.look()
 			if err == nil {
@@ -44,7 +44,7 @@ func TestTokens(t *testing.T) {
 
 // A worker is never held while the cloud takes its time.
 func TestNeverWaits(t *testing.T) {
-	in(t, simulated.Options{Creating: 3 * time.Minute, Changing: -1}, 2, func(t *testing.T, c *cloud) {
+	in(t, simulated.Options{Creating: 3 * time.Minute, Changing: -1}, 2, func(t *testing.T, c *account) {
 		looks := 0
 		for began := time.Now(); ; looks++ {
 			at := time.Now()
@@ -53,7 +53,7 @@ func TestNeverWaits(t *testing.T) {
 				t.Fatalf("took %s, %v", took, err)
 			}
 			if out.Again == 0 {
-				if took := time.Since(began); took > 3*time.Minute+lookAgainMost {
+				if took := time.Since(began); took > 3*time.Minute+maxLook {
 					t.Errorf("done after %s", took)
 				}
 				break
@@ -73,7 +73,7 @@ func TestNeverWaits(t *testing.T) {
 // One port that the cloud does not accept does not keep the others from being
 // served; and nothing is taken away as long as something is missing.
 func TestOnePortFails(t *testing.T) {
-	in(t, quick, 1, func(t *testing.T, c *cloud) {
+	in(t, quick, 1, func(t *testing.T, c *account) {
 		c.settle()
 		c.service.Spec.Ports = []corev1.ServicePort{port("a", 1, 30001), port("b", 2, 30002)}
 		end := c.sim.Fail(simulated.Fault{Method: "POST", Kind: simulated.Members, Status: 400, Body: map[string]string{"address": "no"}, Times: 1})
@@ -94,7 +94,7 @@ func TestOnePortFails(t *testing.T) {
 // What cannot be understood makes nothing, and changes nothing but members.
 func TestInvalid(t *testing.T) {
 	broken := annotated(compat.AnnotationMonitorDelay, "x")
-	in(t, quick, 1, func(t *testing.T, c *cloud) {
+	in(t, quick, 1, func(t *testing.T, c *account) {
 		out, err := c.look()
 		as(t, out.Reason, lb.InvalidRequest, "Annotation "+compat.AnnotationMonitorDelay)
 		if err != nil || c.sim.Writes() != 0 || out.Again != 0 {
@@ -117,24 +117,24 @@ func TestNodesAreTold(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		edits []edit
-		do    func(*cloud)
+		do    func(*account)
 		code  lb.Code
 		words string
 		left  int // members
 	}{
-		{"no node has the labels", []edit{annotated(compat.AnnotationNodeSelector, "tier=edge")}, func(*cloud) {}, lb.NoValidNodes, compat.AnnotationNodeSelector + ": tier=edge", 0},
-		{"no node in the subnets", []edit{annotated(compat.AnnotationAllowedSubnets, `["`+subnet2+`"]`)}, func(*cloud) {}, lb.NoValidNodes, compat.AnnotationAllowedSubnets, 0},
-		{"no node at all", nil, func(c *cloud) { c.nodes = nil }, lb.UnAvailableLoadBalancer, "no available nodes", 0},
-		{"one is unknown", nil, func(c *cloud) { c.nodes[0].Spec.ProviderID = "aws:///i-0" }, lb.NodesSkipped, "node worker-1 has no server", 2},
-		{"all are unknown", nil, func(c *cloud) {
+		{"no node has the labels", []edit{annotated(compat.AnnotationNodeSelector, "tier=edge")}, func(*account) {}, lb.NoValidNodes, compat.AnnotationNodeSelector + ": tier=edge", 0},
+		{"no node in the subnets", []edit{annotated(compat.AnnotationAllowedSubnets, `["`+subnet2+`"]`)}, func(*account) {}, lb.NoValidNodes, compat.AnnotationAllowedSubnets, 0},
+		{"no node at all", nil, func(c *account) { c.nodes = nil }, lb.UnAvailableLoadBalancer, "no available nodes", 0},
+		{"one is unknown", nil, func(c *account) { c.nodes[0].Spec.ProviderID = "aws:///i-0" }, lb.NodesSkipped, "node worker-1 has no server", 2},
+		{"all are unknown", nil, func(c *account) {
 			for _, n := range c.nodes {
 				n.Spec.ProviderID = "aws:///i-0"
 			}
 		}, lb.NodesSkipped, "node worker-1 has no server", 4},
-		{"a word that is not known", []edit{annotated("k8s.cloudscale.ch/loadbalancer-x", "y")}, func(*cloud) {}, lb.UnknownAnnotation, "k8s.cloudscale.ch/loadbalancer-x", 4},
+		{"a word that is not known", []edit{annotated("k8s.cloudscale.ch/loadbalancer-x", "y")}, func(*account) {}, lb.UnknownAnnotation, "k8s.cloudscale.ch/loadbalancer-x", 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			in(t, quick, 2, func(t *testing.T, c *cloud) {
+			in(t, quick, 2, func(t *testing.T, c *account) {
 				c.settle()
 				for _, e := range test.edits {
 					e(c.service)
@@ -155,7 +155,7 @@ func TestNodesAreTold(t *testing.T) {
 
 // Labels of nodes count at every look.
 func TestNodeLabels(t *testing.T) {
-	in(t, quick, 2, func(t *testing.T, c *cloud) {
+	in(t, quick, 2, func(t *testing.T, c *account) {
 		c.nodes[0].Labels["tier"] = "edge"
 		c.settle()
 		if got := len(c.sim.Members("")); got != 2 {
@@ -173,7 +173,7 @@ func TestNodeLabels(t *testing.T) {
 
 // A token of another project knows none of the nodes, and makes nothing there.
 func TestUnknownNodes(t *testing.T) {
-	in(t, quick, 2, func(t *testing.T, c *cloud) {
+	in(t, quick, 2, func(t *testing.T, c *account) {
 		for i, n := range c.nodes {
 			n.Spec.ProviderID = cloudscale.ProviderID(uuidOf(i))
 		}
@@ -187,7 +187,7 @@ func TestUnknownNodes(t *testing.T) {
 
 // A Service that is served stays so while its load balancer is being changed.
 func TestServedWhileChanging(t *testing.T) {
-	in(t, simulated.Options{Changing: 10 * time.Second}, 1, func(t *testing.T, c *cloud) {
+	in(t, simulated.Options{Changing: 10 * time.Second}, 1, func(t *testing.T, c *account) {
 		c.settle()
 		<-time.After(2 * time.Minute)
 		c.service.Spec.Ports[0].Port = 8080
@@ -214,21 +214,21 @@ func TestPublished(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		edit edit
-		want func(*cloud) []corev1.LoadBalancerIngress
+		want func(*account) []corev1.LoadBalancerIngress
 	}{
-		{"addresses", func(*corev1.Service) {}, func(*cloud) []corev1.LoadBalancerIngress {
+		{"addresses", func(*corev1.Service) {}, func(*account) []corev1.LoadBalancerIngress {
 			proxy := corev1.LoadBalancerIPModeProxy
 			return []corev1.LoadBalancerIngress{{IP: "203.0.113.4", IPMode: &proxy}, {IP: "2001:db8:1::4", IPMode: &proxy}}
 		}},
-		{"mode", annotated(compat.AnnotationIPMode, "VIP"), func(*cloud) []corev1.LoadBalancerIngress {
+		{"mode", annotated(compat.AnnotationIPMode, "VIP"), func(*account) []corev1.LoadBalancerIngress {
 			vip := corev1.LoadBalancerIPModeVIP
 			return []corev1.LoadBalancerIngress{{IP: "203.0.113.4", IPMode: &vip}, {IP: "2001:db8:1::4", IPMode: &vip}}
 		}},
-		{"host name", annotated(compat.AnnotationForceHostname, "example.org"), func(*cloud) []corev1.LoadBalancerIngress {
+		{"host name", annotated(compat.AnnotationForceHostname, "example.org"), func(*account) []corev1.LoadBalancerIngress {
 			return []corev1.LoadBalancerIngress{{Hostname: "example.org"}}
 		}},
 	} {
-		in(t, quick, 2, func(t *testing.T, c *cloud) {
+		in(t, quick, 2, func(t *testing.T, c *account) {
 			c.settle()
 			out, err := c.look()
 			if diff := cmp.Diff(test.want(c), out.Ingress); err != nil || diff != "" {
@@ -236,7 +236,7 @@ func TestPublished(t *testing.T) {
 			}
 		}, test.edit)
 	}
-	in(t, quick, 1, func(t *testing.T, c *cloud) {
+	in(t, quick, 1, func(t *testing.T, c *account) {
 		c.service.Annotations[compat.AnnotationVIPAddresses] = fmt.Sprintf(`[{"subnet": %q, "address": "10.0.0.77"}]`, c.subnet)
 		c.settle()
 		if !slices.Equal(c.ingress, []string{"10.0.0.77"}) {
@@ -246,7 +246,7 @@ func TestPublished(t *testing.T) {
 }
 
 func TestUDP(t *testing.T) {
-	in(t, quick, 2, func(t *testing.T, c *cloud) {
+	in(t, quick, 2, func(t *testing.T, c *account) {
 		c.settle()
 		want := []string{
 			"listener k8s-service-deadbeef tcp/tcp tcp/53 tcp/53", "listener k8s-service-deadbeef udp/game udp/9000 udp/9000", "listener k8s-service-deadbeef udp/udp udp/53 udp/53",
@@ -264,7 +264,7 @@ func TestUDP(t *testing.T) {
 // A refused change leaves the running load balancer alone.
 func TestChangeRefused(t *testing.T) {
 	for key, value := range map[string]string{compat.AnnotationFlavor: "lb-large", compat.AnnotationZone: "rma1", compat.AnnotationVIPAddresses: `[{"subnet": "` + subnet1 + `"}]`} {
-		in(t, quick, 2, func(t *testing.T, c *cloud) {
+		in(t, quick, 2, func(t *testing.T, c *account) {
 			c.settle()
 			before := c.state()
 			c.service.Annotations[key] = value
@@ -284,7 +284,7 @@ func TestChangeRefused(t *testing.T) {
 }
 
 func TestOrphans(t *testing.T) {
-	in(t, quick, 1, func(t *testing.T, c *cloud) {
+	in(t, quick, 1, func(t *testing.T, c *account) {
 		c.settle()
 		c.service = other("second", "cafe")
 		c.settle()
@@ -312,7 +312,7 @@ func TestOrphans(t *testing.T) {
 // A Service that was copied with its annotations does not touch the other's load
 // balancer, not even when it is deleted.
 func TestCopiedService(t *testing.T) {
-	in(t, quick, 1, func(t *testing.T, c *cloud) {
+	in(t, quick, 1, func(t *testing.T, c *account) {
 		c.settle()
 		before, first := c.state(), c.service
 		c.others = []*corev1.Service{first}
@@ -342,7 +342,7 @@ func TestCopiedService(t *testing.T) {
 
 // Somebody else may have made the load balancer since the list was read.
 func TestAnotherProcess(t *testing.T) {
-	in(t, quick, 1, func(t *testing.T, c *cloud) {
+	in(t, quick, 1, func(t *testing.T, c *account) {
 		mine := c.backend
 		c.service, c.gone = other("first", "cafe"), true
 		if out, err := c.look(); err != nil || !out.Gone { // mine has a list now
@@ -362,7 +362,7 @@ func TestAnotherProcess(t *testing.T) {
 
 // What the cloud never does is not asked for every second.
 func TestPatience(t *testing.T) {
-	in(t, quick, 1, func(t *testing.T, c *cloud) {
+	in(t, quick, 1, func(t *testing.T, c *account) {
 		c.settle()
 		c.gone = true
 		c.sim.Fail(simulated.Fault{Method: "DELETE", Status: http.StatusBadRequest, Body: map[string]string{"detail": "No."}, Times: 20})

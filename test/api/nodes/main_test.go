@@ -90,8 +90,7 @@ func (w *world) start(t *testing.T, change ...func(*nodes.Options)) (stop func()
 	t.Helper()
 	c, servers := w.Client(t, token)
 	o := nodes.Options{
-		REST: asUser(t), Cloud: "cloudscale", Log: slog.New(slog.DiscardHandler), MonitorPeriod: 100 * time.Millisecond,
-		Instances: nodes.NewCloudscale(c, servers),
+		REST: asUser(t), Cloud: nodes.NewCloudscale(c, servers), Log: slog.New(slog.DiscardHandler), MonitorPeriod: 100 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&o)

@@ -94,7 +94,7 @@ func everyNodeHasItsPods(t *testing.T, c client.Client, kube kubernetes.Interfac
 	if err := c.List(t.Context(), &pods, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
-	on := map[string]map[string]bool{"controller": {}, "speaker": {}}
+	on := map[string]map[string]bool{"controller": {}, "agent": {}}
 	for _, p := range pods.Items {
 		on[p.Labels["app.kubernetes.io/component"]][p.Spec.NodeName] = true
 		if p.Status.ContainerStatuses[0].RestartCount > 0 {
@@ -105,7 +105,7 @@ func everyNodeHasItsPods(t *testing.T, c client.Client, kube kubernetes.Interfac
 			t.Errorf("the log of pod %s says that it may not do something (%v):\n%s", p.Name, err, log)
 		}
 	}
-	if len(pods.Items) != 5 || len(on["controller"]) != 2 || len(on["speaker"]) != 3 {
+	if len(pods.Items) != 5 || len(on["controller"]) != 2 || len(on["agent"]) != 3 {
 		t.Errorf("want a controller on each of two nodes and an agent on each of three, got %d pods: %v", len(pods.Items), on)
 	}
 }

@@ -3,7 +3,6 @@
 package cloud
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -16,7 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	backend "fairlead.io/internal/backend/cloudscale"
+	"fairlead.io/internal/cloud"
 	client "fairlead.io/internal/cloudscale"
+	"fairlead.io/internal/compat"
+	format "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/sandbox/cloudscale"
 )
@@ -68,29 +71,32 @@ func (c *Cloud) AddNode(t testing.TB, kube kubernetes.Interface, name string, ch
 }
 
 // Client returns a client of the cloud, and the list of servers that its users share.
-func (c *Cloud) Client(t testing.TB, token string) (*client.Client, *client.Listing) {
+func (c *Cloud) Client(t testing.TB, token string) (*client.Client, *cloud.ListCache[client.Server]) {
 	t.Helper()
-	secret, err := client.NewToken(token)
+	secret, err := cloud.NewToken(token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	cloud, err := client.New(client.Options{Token: secret, URL: c.URL, HTTP: transport})
+	api, err := client.New(client.Options{Token: secret, URL: c.URL, HTTP: transport})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cloud, client.NewListing(func(ctx context.Context) ([]client.Server, error) { return cloud.Servers.List(ctx, nil) })
+	return api, api.ServerCache()
 }
 
 // Serve has a controller serve Services in the cloud. It looks for what others have
 // changed once an hour, unless it is told otherwise.
-func (c *Cloud) Serve(t testing.TB, token string, change ...func(*controller.Cloud)) func(*controller.Options) {
+func (c *Cloud) Serve(t testing.TB, token string, change ...func(*controller.Backend)) func(*controller.Options) {
 	t.Helper()
 	api, servers := c.Client(t, token)
-	cloud := controller.Cloud{Backend: backend.New(backend.Options{Client: api, Servers: servers, Cluster: "test"}), Resync: time.Hour}
+	b := controller.Backend{Backend: backend.New(backend.Options{Client: api, Servers: servers, Cluster: "test", Unclassed: true}), Plans: true, Workers: 100, Resync: time.Hour}
 	for _, f := range change {
-		f(&cloud)
+		f(&b)
 	}
-	return func(o *controller.Options) { o.Cloud = &cloud }
+	return func(o *controller.Options) {
+		o.Backends = map[config.Backend]controller.Backend{config.Cloudscale: b}
+		o.Dialects = []compat.Dialect{format.Format{}}
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/setup"
 	"fairlead.io/test/kit/process"
 )
 
@@ -18,18 +19,18 @@ import (
 func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop func()) {
 	t.Helper()
 	o := controller.Options{
-		REST:             r.API.RESTConfig(),
-		Config:           config.Default(),
-		Log:              slog.New(slog.NewTextHandler(process.LogOf(t, "the controller"), nil)),
-		Namespace:        "kube-system",
-		MetalLBNamespace: MetalLBNamespace,
-		Workers:          8,
-		HealthAddress:    "127.0.0.1:0",
-		MetricsAddress:   "127.0.0.1:0",
+		REST:           r.API.RESTConfig(),
+		Config:         config.Default(),
+		Log:            slog.New(slog.NewTextHandler(process.LogOf(t, "the controller"), nil)),
+		Namespace:      "kube-system",
+		Workers:        8,
+		HealthAddress:  "127.0.0.1:0",
+		MetricsAddress: "127.0.0.1:0",
 	}
 	for _, f := range change {
 		f(&o)
 	}
+	setup.Add(&o, setup.Names{MetalLBNamespace: MetalLBNamespace})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- controller.Run(ctx, o) }()

@@ -1,8 +1,13 @@
-package cloudscale
+package cloud
 
 import (
 	"testing"
 	"time"
+)
+
+const (
+	first   = 200 * time.Millisecond
+	longest = 5 * time.Second
 )
 
 // Whatever takes a while is looked at in time, and not too often.
@@ -26,14 +31,14 @@ func TestPace(t *testing.T) {
 		}, 2, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, now := newPace(firstLook, lookAgainMost), time.Unix(0, 0)
+			p, now := NewPace(first, longest), time.Unix(0, 0)
 			const n, learning = 60, 10
 			looks, late := 0, 0.0
 			for i := range n {
 				took := test.takes(i)
-				began, next := now, p.begin("a", now)
+				began, next := now, p.Begin("a", now)
 				for {
-					if next <= 0 || next > max(lookAgainMost, p.high) {
+					if next <= 0 || next > max(longest, p.high) {
 						t.Fatalf("looks after %s", next)
 					}
 					now = now.Add(next)
@@ -43,9 +48,9 @@ func TestPace(t *testing.T) {
 					if now.Sub(began) >= took {
 						break
 					}
-					next = p.busy("a", now)
+					next = p.Busy("a", now)
 				}
-				p.done("a", now)
+				p.Done("a", now)
 				if i >= learning {
 					late += float64(now.Sub(began)-took) / float64(took)
 				}
@@ -62,16 +67,16 @@ func TestPace(t *testing.T) {
 // What was not seen from its beginning teaches nothing, and is looked at less and
 // less often.
 func TestPaceOfStrangers(t *testing.T) {
-	p, now := newPace(firstLook, lookAgainMost), time.Unix(0, 0)
+	p, now := NewPace(first, longest), time.Unix(0, 0)
 	var last time.Duration
 	for range 20 {
-		next := p.busy("a", now)
-		if next < last || next > lookAgainMost {
+		next := p.Busy("a", now)
+		if next < last || next > longest {
 			t.Fatalf("looks after %s, then %s", last, next)
 		}
 		now, last = now.Add(next), next
 	}
-	p.done("a", now)
+	p.Done("a", now)
 	if p.high != 0 || len(p.since) > 0 {
 		t.Errorf("%+v", p)
 	}

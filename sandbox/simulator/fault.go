@@ -1,8 +1,7 @@
-package cloudscale
+package simulator
 
 import (
 	"fmt"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ import (
 // before the answer; so a cut GET may be in the log twice.
 type Fault struct {
 	Method string `json:"method,omitempty"`
-	Path   string `json:"path,omitempty"` // a pattern of [path.Match], such as /v1/load-balancers/pools/*/members
+	Path   string `json:"path,omitempty"` // a pattern of [path.Match], such as /v1/pools/*/members
 	Kind   Kind   `json:"kind,omitempty"`
 	Skip   int    `json:"skip,omitempty"`  // leave that many alone first
 	Times  int    `json:"times,omitempty"` // how many are concerned; 0: one, negative: all
@@ -26,33 +25,34 @@ type Fault struct {
 	// the client waits.
 	Latency time.Duration `json:"latency,omitempty"`
 	// Status answers so instead of doing anything: 401, 403, 429, 503, …
-	Status     int               `json:"status,omitempty"`
-	Body       map[string]string `json:"body,omitempty"`        // of the answer; default: what the status means
-	RetryAfter time.Duration     `json:"retry_after,omitempty"` // a header of the answer
+	Status     int           `json:"status,omitempty"`
+	Body       any           `json:"body,omitempty"`        // of the answer; default: what the status means
+	RetryAfter time.Duration `json:"retry_after,omitempty"` // a header of the answer
 	// Cut cuts the connection before anything is done.
 	Cut bool `json:"cut,omitempty"`
 	// Lose does what is asked for, and cuts the connection instead of answering.
 	Lose bool `json:"lose,omitempty"`
-	// Changing is how long the load balancer is changing afterwards.
+	// Changing is how long the object is changing afterwards, in a cloud in which
+	// changes take time.
 	Changing time.Duration `json:"changing,omitempty"`
 }
 
 // Fail makes a fault happen. What is added first happens first; one request
 // has one fault at most. The returned function ends it.
-func (s *Simulator) Fail(f Fault) (end func()) {
-	if err := f.check(); err != nil {
+func (f *Front) Fail(fault Fault) (end func()) {
+	if err := fault.check(); err != nil {
 		panic(err)
 	}
-	if f.Times == 0 {
-		f.Times = 1
+	if fault.Times == 0 {
+		fault.Times = 1
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = append(s.faults, &f)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = append(f.faults, &fault)
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.faults = slices.DeleteFunc(s.faults, func(other *Fault) bool { return other == &f })
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.faults = slices.DeleteFunc(f.faults, func(other *Fault) bool { return other == &fault })
 	}
 }
 
@@ -68,71 +68,78 @@ func (f *Fault) check() error {
 }
 
 // Faults returns those that can still happen.
-func (s *Simulator) Faults() []Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (f *Front) Faults() []Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	all := []Fault{}
-	for _, f := range s.faults {
-		all = append(all, *f)
+	for _, fault := range f.faults {
+		all = append(all, *fault)
 	}
 	return all
 }
 
 // ClearFaults ends all faults.
-func (s *Simulator) ClearFaults() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = nil
+func (f *Front) ClearFaults() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = nil
 }
 
 // nextFault is the one that happens to a request, or nil.
-func (s *Simulator) nextFault(method, urlPath string) *Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, f := range s.faults {
-		if !f.concerns(method, urlPath) {
+func (f *Front) nextFault(method, urlPath string) *Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, fault := range f.faults {
+		if !fault.concerns(method, urlPath, f.api.KindOf(urlPath)) {
 			continue
 		}
-		if f.Skip > 0 {
-			f.Skip--
+		if fault.Skip > 0 {
+			fault.Skip--
 			continue
 		}
-		if f.Times > 0 {
-			if f.Times--; f.Times == 0 {
-				s.faults = slices.Delete(s.faults, i, i+1)
+		if fault.Times > 0 {
+			if fault.Times--; fault.Times == 0 {
+				f.faults = slices.Delete(f.faults, i, i+1)
 			}
 		}
-		happening := *f
+		happening := *fault
 		return &happening
 	}
 	return nil
 }
 
-func (f *Fault) concerns(method, urlPath string) bool {
-	t, _ := parsePath(urlPath)
+func (f *Fault) concerns(method, urlPath string, kind Kind) bool {
 	matches := f.Path == ""
 	if !matches {
 		matches, _ = path.Match(f.Path, urlPath)
 	}
-	return matches && (f.Method == "" || f.Method == method) && (f.Kind == "" || f.Kind == t.kind)
+	return matches && (f.Method == "" || f.Method == method) && (f.Kind == "" || f.Kind == kind)
 }
 
-// body of the answer, in the words of the cloud.
-func (f *Fault) body() map[string]string {
-	if f.Body != nil {
-		return f.Body
+// ParseFault reads a fault whose durations are texts, such as "2s".
+func ParseFault(raw []byte) (Fault, error) {
+	type plain Fault
+	texts := struct {
+		*plain
+		Latency    duration `json:"latency"`
+		RetryAfter duration `json:"retry_after"`
+		Changing   duration `json:"changing"`
+	}{plain: new(plain)}
+	if err := Strict(raw, &texts); err != nil {
+		return Fault{}, fmt.Errorf("read fault: %w", err)
 	}
-	text := map[int]string{
-		http.StatusUnauthorized:       "Invalid token.",
-		http.StatusForbidden:          "You do not have permission to perform this action.",
-		http.StatusNotFound:           "Not found.",
-		http.StatusTooManyRequests:    "Request was throttled.",
-		http.StatusServiceUnavailable: "The service is under maintenance.",
-	}[f.Status]
-	if text == "" {
-		text = http.StatusText(f.Status)
-	}
-	return map[string]string{"detail": text}
+	f := Fault(*texts.plain)
+	f.Latency, f.RetryAfter, f.Changing = time.Duration(texts.Latency), time.Duration(texts.RetryAfter), time.Duration(texts.Changing)
+	return f, f.check()
+}
+
+type duration time.Duration
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
 }
 
 // String is what the log says of it; empty for none.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"fairlead.io/internal/cloud"
 	"fairlead.io/internal/cloudscale"
 	"fairlead.io/internal/lb"
 )
@@ -46,14 +47,14 @@ func (p *project) Get(_ context.Context, uuid string) (*cloudscale.Server, error
 			return &s, nil
 		}
 	}
-	return nil, &cloudscale.Error{Method: http.MethodGet, Status: http.StatusNotFound}
+	return nil, &cloud.Error{Method: http.MethodGet, Status: http.StatusNotFound}
 }
 
-func (p *project) instances() *Cloudscale {
-	return &Cloudscale{servers: p, listing: cloudscale.NewListing(func(context.Context) ([]cloudscale.Server, error) {
+func (p *project) instances() instances {
+	return instances{&Cloudscale{servers: p, cache: cloud.NewListCache(func(context.Context) ([]cloudscale.Server, error) {
 		p.lists++
 		return p.servers, p.listErr
-	})}
+	}, func(s *cloudscale.Server) string { return s.UUID })}}
 }
 
 func address(s string) cloudscale.InterfaceAddress {
@@ -168,30 +169,29 @@ func TestMetadata(t *testing.T) {
 func TestOnlyNotFoundIsGone(t *testing.T) {
 	node := newNode("worker-9", "cloudscale://"+gone)
 	for _, status := range []int{0, 400, 401, 403, 405, 429, 500, 502, 503} {
-		p := &project{servers: someServers(), getErr: &cloudscale.Error{Status: status}}
+		p := &project{servers: someServers(), getErr: &cloud.Error{Status: status}}
 		if exists, err := p.instances().InstanceExists(t.Context(), node); err == nil {
 			t.Errorf("status %d: exists %v", status, exists)
 		}
-		p = &project{listErr: &cloudscale.Error{Status: status}}
+		p = &project{listErr: &cloud.Error{Status: status}}
 		if exists, err := p.instances().InstanceExists(t.Context(), node); err == nil || p.gets != 0 {
 			t.Errorf("list with status %d: exists %v", status, exists)
 		}
 	}
 	// A list with status 404 is no server that is not found.
-	p := &project{listErr: &cloudscale.Error{Status: 404}}
+	p := &project{listErr: &cloud.Error{Status: 404}}
 	if exists, err := p.instances().InstanceExists(t.Context(), node); err == nil {
 		t.Errorf("no list: exists %v", exists)
 	}
 	// A proxy that has lost the way to the API answers 404, too: of the list.
 	proxy := httptest.NewServer(http.NotFoundHandler())
 	defer proxy.Close()
-	token, _ := cloudscale.NewToken("token")
+	token, _ := cloud.NewToken("token")
 	c, err := cloudscale.New(cloudscale.Options{URL: proxy.URL, Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := cloudscale.NewListing(func(ctx context.Context) ([]cloudscale.Server, error) { return c.Servers.List(ctx, nil) })
-	if exists, err := NewCloudscale(c, all).InstanceExists(t.Context(), node); err == nil {
+	if exists, err := (instances{NewCloudscale(c, c.ServerCache())}).InstanceExists(t.Context(), node); err == nil {
 		t.Errorf("no API: exists %v", exists)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
@@ -233,10 +233,10 @@ func TestRefusals(t *testing.T) {
 		code lb.Code
 		says string
 	}{
-		{newNode("nobody", ""), lb.NodeNotFound, `no server named "nobody"`},
+		{newNode("nobody", ""), lb.NodeNotFound, `cloudscale.ch has no server named "nobody"`},
 		{newNode("x", "cloudscale://"+gone), lb.NodeNotFound, "no server with the UUID " + gone},
-		{newNode("twin", ""), lb.NodeAmbiguous, "2 servers are named \"twin\""},
-		{newNode("x", "aws:///i-0"), lb.NodeForeign, "aws:///i-0"},
+		{newNode("twin", ""), lb.NodeAmbiguous, "2 servers are named \"twin\", so the node stays uninitialized. Set the node's spec.providerID to the one that it is (cloudscale://" + uuid3 + ", cloudscale://" + uuid4},
+		{newNode("x", "aws:///i-0"), lb.NodeForeign, "aws:///i-0 is not like cloudscale://UUID"},
 	} {
 		_, err := p.instances().InstanceMetadata(t.Context(), test.node)
 		r, ok := errors.AsType[*refusal](err)

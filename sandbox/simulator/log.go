@@ -1,4 +1,4 @@
-package cloudscale
+package simulator
 
 import (
 	"maps"
@@ -27,32 +27,32 @@ type Call struct {
 	Kind   Kind   `json:"kind"`
 }
 
-func (s *Simulator) note(r Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.log = append(s.log, r)
-	s.counts[Call{r.Method, r.Kind}]++
+func (f *Front) note(r Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, r)
+	f.counts[Call{r.Method, r.Kind}]++
 }
 
 // Log returns all requests of the API since the last reset, in the order of
 // their ends.
-func (s *Simulator) Log() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.log)
+func (f *Front) Log() []Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.log)
 }
 
 // Counts returns how many requests there were since the last reset.
-func (s *Simulator) Counts() map[Call]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.counts)
+func (f *Front) Counts() map[Call]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.counts)
 }
 
 // Writes is the number of requests that were no GET since the last reset.
-func (s *Simulator) Writes() int {
+func (f *Front) Writes() int {
 	writes := 0
-	for call, n := range s.Counts() {
+	for call, n := range f.Counts() {
 		if call.Method != http.MethodGet && call.Method != http.MethodHead {
 			writes += n
 		}
@@ -61,8 +61,8 @@ func (s *Simulator) Writes() int {
 }
 
 // ResetLog forgets all requests.
-func (s *Simulator) ResetLog() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.log, s.counts = nil, make(map[Call]int)
+func (f *Front) ResetLog() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log, f.counts = nil, make(map[Call]int)
 }

@@ -1,4 +1,4 @@
-package cloudscale
+package simulator
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 // Client returns a client whose requests are answered by the simulator without
 // a network, to any host: inside a bubble of testing/synctest, time passes
 // only when everybody waits.
-func (s *Simulator) Client() *http.Client { return &http.Client{Transport: transport{s}} }
+func (f *Front) Client() *http.Client { return &http.Client{Transport: transport{f}} }
 
-type transport struct{ s *Simulator }
+type transport struct{ f *Front }
 
 // RoundTrip runs the request to its end even if the caller stops waiting, as a
 // server does.
@@ -39,7 +39,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}()
 		w := httptest.NewRecorder()
-		t.s.ServeHTTP(w, r)
+		t.f.ServeHTTP(w, r)
 		response := w.Result()
 		response.Request = r
 		done <- result{response, nil}

@@ -1,0 +1,36 @@
+package cloud
+
+import (
+	"context"
+	"net/http"
+)
+
+// Auth proves to a cloud who calls.
+type Auth interface {
+	// Authorize adds the proof to a request that is about to be sent. It returns
+	// the secrets in it, which are masked in whatever the cloud answers. It may
+	// call another server for a token; an error means that the request is not sent.
+	Authorize(ctx context.Context, r *http.Request) (secrets []string, err error)
+}
+
+// Bearer is authentication by an access token.
+type Bearer struct{ Token *Secret }
+
+// tokenName is what an access token is called in errors.
+const tokenName = "access token"
+
+// NewToken is an access token that does not change.
+func NewToken(token string) (*Secret, error) { return NewSecret(tokenName, token, HeaderSafe) }
+
+// TokenFromEnv is the access token in the environment variable env, or in the
+// file that the variable env_FILE names.
+func TokenFromEnv(getenv func(string) string, env string) (*Secret, error) {
+	return SecretFromEnv(getenv, env, tokenName, HeaderSafe)
+}
+
+// Authorize adds the token as it is now.
+func (b Bearer) Authorize(_ context.Context, r *http.Request) ([]string, error) {
+	token := b.Token.Value()
+	r.Header.Set("Authorization", "Bearer "+token)
+	return []string{token}, nil
+}
