@@ -114,13 +114,14 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
-	defer seat.leave()
 	a, err := open(background, o, parts{cluster: cached, sources: reader})
 	if err != nil {
+		seat.leave()
 		return ignoreEnd(ctx, err)
 	}
 	defer a.running.Wait()
 	defer cancel()
+	defer seat.leave() // first: a successor has to renew the fences in time
 	defer a.close()
 	a.inbox, a.hasSuccessor = inbox, seat.hasSuccessor
 	reporting, err := a.start(ctx, o, kube, &self, key)
