@@ -33,10 +33,12 @@ up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale:
 down: build ## remove that cluster
 	bin/sandbox down
 
+# Suites on real nodes run one after the other: they are about who answers in time. They
+# share a cluster, which is taken down whatever happens.
 test: check kube gcc ## run all checks and tests, on a real API server and on real nodes
 	$(GOTEST) -race -skip '$(SIMULATED)' $$(go list ./... | grep -v /test/cluster/)
 	$(GOTEST) -run '$(SIMULATED)' ./internal/member
-	$(GOTEST) -race -p 1 ./test/cluster/... # one after the other: they are about who answers in time
+	trap 'bin/sandbox down --name fairlead-tests' EXIT; FAIRLEAD_KEEP_CLUSTER=1 $(GOTEST) -race -p 1 ./test/cluster/...
 
 fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
 	@grep -rnoE '^func Fuzz[[:alnum:]]+' --include='*_test.go' $(filter-out bin kube,$(patsubst %/,%,$(wildcard */))) | while IFS=: read -r file _ name; do \

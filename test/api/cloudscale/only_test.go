@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -18,6 +17,7 @@ import (
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/cloud"
 	"fairlead.io/test/kit/process"
+	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/tree"
 )
 
@@ -95,19 +95,7 @@ spec:
 func limited(t *testing.T, api *sandbox.API, kube kubernetes.Interface) (path string) {
 	t.Helper()
 	const user = "fairlead-cloud"
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rights}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	_, err := kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
-	if err == nil {
-		_, err = kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})
-	}
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
+	rig.Grant(t, kube, user, rights...)
 	c, err := clientcmd.LoadFromFile(api.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)

@@ -184,15 +184,7 @@ func eventNow(t *testing.T, s *corev1.Service, begin string) {
 // limited makes a client of somebody with the rights, and of nobody else.
 func limited(t *testing.T, kube *rig.Rig, user string, rights ...rbacv1.PolicyRule) func(*controller.Options) {
 	t.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rights}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
-	for _, o := range []client.Object{role, binding} {
-		if err := kube.Client.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = kube.Client.Delete(context.Background(), o) })
-	}
+	rig.Grant(t, kube.Kube, user, rights...)
 	return func(o *controller.Options) {
 		o.REST = rest.CopyConfig(kube.API.RESTConfig())
 		o.REST.Impersonate.UserName = user

@@ -24,7 +24,8 @@
 //	       [--lb-class CLASS]   ours, with another namespace for MetalLB's objects, or
 //	[--metallb-namespace NAME]  in this environment; every story begins with one
 //	[VARIABLE=VALUE...]         running, those in testdata/kubevip in the environment of
-//	                            kube-vip's cloud provider
+//	                            kube-vip's cloud provider, those in testdata/cloudscale
+//	                            in that of cloudscale's controller
 //	controller stop             stop it
 //
 // Of Services that kube-vip announces:
@@ -34,6 +35,21 @@
 //	honoured NAME ADDRS         the same where the Service asks for them itself
 //	refused NAME CODE [ADDRS]   wait until the Service has this reason, and nothing but what it
 //	                            asks for
+//
+// Of Services in a simulated cloudscale.ch, with two nodes:
+//
+//	cloud has KIND NUMBER       wait until the cloud has so many load-balancers, pools,
+//	          [REGEXP...]       members, listeners, health-monitors or floating-ips, and
+//	                            each of them, as JSON, is like all of these
+//	cloud node NAME             a server is added, and joins the cluster
+//	cloud floating-ip PREFIX    a floating IP is added to the project
+//	cloud edit KIND JSON        somebody changes all objects of this kind in the control panel
+//	cloud mark                  remember this moment
+//	cloud unchanged             nothing was written to the cloud since then
+//	reported NAME CODE [REGEXP] the same as told, of a Service that may be deleted
+//	controller start [--dry-run] [--remove-orphans] [--cloud-resync TIME]
+//
+// Of MetalLB's CRDs:
 //
 //	metallb install [PLURAL...] install MetalLB's kinds, or some of them; "bare": as MetalLB
 //	                            defines them, whose statuses have no conditions; every story

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -177,12 +176,7 @@ func onNode(t *testing.T, node, address string) []string {
 	return there
 }
 
-func eventually(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	if err := site.Await(t.Context(), time.Minute, condition); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
+var eventually = site.Eventually
 
 func everything(t *testing.T, c client.Client) []string {
 	t.Helper()

@@ -57,12 +57,7 @@ func prepare(ctx context.Context) (done func(), err error) {
 	return func() {}, cluster.Load(ctx, archive)
 }
 
-func eventually(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	if err := site.Await(t.Context(), time.Minute, condition); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
+var eventually = site.Eventually
 
 func shell(t *testing.T, line string) string {
 	t.Helper()

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fairlead.io/api/v1alpha1"
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/client"
 	"fairlead.io/test/kit/site"
@@ -261,15 +260,9 @@ func unkept(t *testing.T, l left) *corev1.Service {
 func announcedByAgents(t *testing.T, all []left) {
 	t.Helper()
 	eventually(t, "agents announce everything", func() error {
-		var agents v1alpha1.AgentList
-		if err := api.List(t.Context(), &agents); err != nil {
+		where, err := site.Announced(t.Context(), api)
+		if err != nil {
 			return err
-		}
-		where := map[string][]string{}
-		for _, a := range agents.Items {
-			for _, has := range a.Status.Addresses {
-				where[has.Address] = append(where[has.Address], a.Name)
-			}
 		}
 		for _, a := range addresses(all) {
 			if len(where[a.String()]) != 1 {

@@ -45,12 +45,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-func eventually(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	if err := site.Await(t.Context(), time.Minute, condition); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
+var eventually = site.Eventually
 
 // sh runs a line as a person at the keyboard would, with kubectl and helm of the
 // cluster, in the root of the tree.

@@ -18,7 +18,6 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	metallbapi "fairlead.io/api/metallb"
-	"fairlead.io/api/v1alpha1"
 	"fairlead.io/test/kit/client"
 	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/site"
@@ -222,15 +221,9 @@ func (o *onlookers) answeredFor(t *testing.T, by string, node func(netip.Addr) s
 func (o *onlookers) announcedByAgents(t *testing.T, node func(netip.Addr) string) {
 	t.Helper()
 	eventually(t, "agents announce everything", func() error {
-		var agents v1alpha1.AgentList
-		if err := api.List(t.Context(), &agents); err != nil {
+		where, err := site.Announced(t.Context(), api)
+		if err != nil {
 			return err
-		}
-		where := map[string][]string{}
-		for _, a := range agents.Items {
-			for _, has := range a.Status.Addresses {
-				where[has.Address] = append(where[has.Address], a.Name)
-			}
 		}
 		for _, a := range o.addresses {
 			if got := where[a.String()]; !slices.Equal(got, []string{node(a)}) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -203,6 +204,15 @@ func Await(ctx context.Context, atMost time.Duration, condition func() error) er
 			return fmt.Errorf("after %v: %w", atMost, err)
 		case <-tick.C:
 		}
+	}
+}
+
+// Eventually waits until the condition holds, and fails the test if that takes more
+// than a minute.
+func Eventually(t testing.TB, what string, condition func() error) {
+	t.Helper()
+	if err := Await(t.Context(), time.Minute, condition); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
 }
 
