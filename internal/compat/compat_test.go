@@ -1,4 +1,4 @@
-package compat
+package compat_test
 
 import (
 	"fmt"
@@ -9,7 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/test/kit/script"
 )
@@ -39,6 +42,15 @@ func TestServices(t *testing.T) {
 	})
 }
 
+// request is what s asks for in a class with pools of dialects. There are no objects.
+func request(s *corev1.Service, dialects []lb.Dialect) lb.Request {
+	readings := compat.Readings{
+		{Dialect: native.Dialect{}, Reading: native.Dialect{}.Read(compat.Objects{})},
+		{Dialect: metallb.Dialect{}, Reading: metallb.Dialect{}.Read(compat.Objects{})},
+	}
+	return readings.Request(kubeapi.Service(s), nil, compat.Class{Dialects: dialects})
+}
+
 // parse reads a Service. As the API server does, it fills in one IPv4 family.
 func parse(t testing.TB, text string) *corev1.Service {
 	t.Helper()
@@ -53,7 +65,7 @@ func parse(t testing.TB, text string) *corev1.Service {
 }
 
 func show(s *corev1.Service, dialects []lb.Dialect) string {
-	r := Request(s, nil, dialects)
+	r := request(s, dialects)
 	var out strings.Builder
 	for _, fact := range []struct{ name, value string }{
 		{"addresses", join(r.Addresses)}, {"pool", r.Pool}, {"share", r.ShareKey}, {"from", join(r.From)},
@@ -67,8 +79,8 @@ func show(s *corev1.Service, dialects []lb.Dialect) string {
 		fmt.Fprintf(&out, "%s\n", r.Invalid)
 	}
 	if slices.Contains(dialects, lb.MetalLB) {
-		if old, use := metallb.OldAnnotations(s); old != "" {
-			fmt.Fprintf(&out, "%s\n", lb.OldAnnotation.With(old, use))
+		if old := (metallb.Dialect{}).Deprecated(kubeapi.Service(s)); old != nil {
+			fmt.Fprintf(&out, "%s\n", old)
 		}
 	}
 	return out.String()
@@ -102,7 +114,7 @@ func TestWhosePoolIsMeant(t *testing.T) {
 		s := parse(t, "{}")
 		s.Annotations = test.annotations
 		class := slices.Clone(test.class)
-		if got := Request(s, nil, class).Dialects; !slices.Equal(got, test.want) {
+		if got := request(s, class).Dialects; !slices.Equal(got, test.want) {
 			t.Errorf("%v in a class of %v: %v", test.annotations, test.class, got)
 		}
 		if !slices.Equal(class, test.class) {
@@ -130,7 +142,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		s := &corev1.Service{Spec: corev1.ServiceSpec{LoadBalancerIP: ip, IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}}}
 		s.Annotations = annotations
-		r := Request(s, nil, both)
+		r := request(s, both)
 		if r.Invalid != nil {
 			if r.Invalid.Text == "" || len(r.Invalid.Text) > 8192 {
 				t.Errorf("says %d bytes: %.100s", len(r.Invalid.Text), r.Invalid.Text)

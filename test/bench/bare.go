@@ -20,6 +20,7 @@ import (
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -105,7 +106,7 @@ func (j job) patch(ctx context.Context, kube kubernetes.Interface) error {
 		"status": map[string]any{
 			"loadBalancer": map[string]any{"ingress": []corev1.LoadBalancerIngress{{IP: j.address.String(), IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}},
 			"conditions": []metav1.Condition{{
-				Type: controller.ConditionReady, Status: metav1.ConditionTrue,
+				Type: kubeapi.ConditionReady, Status: metav1.ConditionTrue,
 				Reason: string(reason.Code), Message: reason.Text, LastTransitionTime: metav1.NewTime(time.Now()),
 			}},
 		},
@@ -124,7 +125,12 @@ func (j job) provide(ctx context.Context, kube kubernetes.Interface) error {
 		Addresses: []netip.Addr{j.address}, Pools: []lb.PoolKey{{Dialect: lb.KubeVIP, Name: kubevipKey}},
 		Reason: lb.Ready.Say(j.address.String(), kubevipKey),
 	}
-	_, err := kube.CoreV1().Services(j.service.Namespace).Patch(ctx, j.service.Name, types.StrategicMergePatchType,
-		kubevip.Patch(j.service, []lb.Family{lb.IPv4}, v, ""), metav1.PatchOptions{FieldManager: "fairlead"})
+	s := kubeapi.Service(j.service)
+	out, err := kubevip.Backend{}.Sync(ctx, lb.Want{Service: *s, Request: lb.Request{Families: []lb.Family{lb.IPv4}}, Verdict: v})
+	if err != nil {
+		return err
+	}
+	_, err = kube.CoreV1().Services(j.service.Namespace).Patch(ctx, j.service.Name, types.StrategicMergePatchType,
+		kubeapi.Patch(s, &out, time.Now()).Object, metav1.PatchOptions{FieldManager: "fairlead"})
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
 )
@@ -132,7 +133,7 @@ func (w *site) served(ctx context.Context) error {
 		}
 		for _, s := range list.Items {
 			if !slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool {
-				return c.Type == controller.ConditionReady && c.Status == metav1.ConditionTrue
+				return c.Type == kubeapi.ConditionReady && c.Status == metav1.ConditionTrue
 			}) {
 				return false, nil
 			}

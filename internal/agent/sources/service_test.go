@@ -10,6 +10,7 @@ import (
 
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -59,7 +60,7 @@ func TestWhoLeases(t *testing.T) {
 // What a Service publishes is taken for a lease if it may be one: not if it is from
 // a pool, and the Service has just come to want a lease.
 func TestWhatMayBeALease(t *testing.T) {
-	ready := []metav1.Condition{{Type: native.ConditionReady, Status: metav1.ConditionTrue}}
+	ready := []metav1.Condition{{Type: kubeapi.ConditionReady, Status: metav1.ConditionTrue}}
 	for name, c := range map[string]struct {
 		marked     string
 		conditions []metav1.Condition

@@ -43,7 +43,7 @@ func (r *reader) ports(s *lb.Service, v Version) []Port {
 	var out []Port
 	for _, p := range s.Ports {
 		port := common
-		field := fmt.Sprintf("port %d", p.Port)
+		field := fmt.Sprintf("port %d", p.Number)
 		switch p.Protocol {
 		case "TCP":
 		case "UDP":

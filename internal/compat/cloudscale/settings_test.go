@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -27,6 +28,8 @@ func service(annotations map[string]string, ports ...corev1.ServicePort) *corev1
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: ports},
 	}
 }
+
+func read(s *corev1.Service, v Version) (Settings, []Problem) { return Read(kubeapi.Service(s), v) }
 
 func port(protocol corev1.Protocol, name string, number, nodePort int32) corev1.ServicePort {
 	return corev1.ServicePort{Name: name, Protocol: protocol, Port: number, NodePort: nodePort}
@@ -43,7 +46,7 @@ func prefixes(texts ...string) []netip.Prefix {
 var compareNets = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 
 func TestDefaults(t *testing.T) {
-	got, problems := Read(service(nil), VersionUpstream)
+	got, problems := read(service(nil), VersionUpstream)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -90,7 +93,7 @@ func TestEveryAnnotation(t *testing.T) {
 		{AnnotationPoolProtocol, "proxyv2", func(s *Settings) any { return s.Ports[0].PoolProtocol }, "proxyv2", ""},
 		{AnnotationPoolProtocol, "udp", nil, nil, `"udp" is not one of tcp, proxy, proxyv2`},
 		{AnnotationForceHostname, "example.org", func(s *Settings) any { return s.Hostname }, "example.org", ""},
-		{AnnotationIPMode, "VIP", func(s *Settings) any { return s.IPMode }, corev1.LoadBalancerIPModeVIP, ""},
+		{AnnotationIPMode, "VIP", func(s *Settings) any { return s.IPMode }, lb.IPModeVIP, ""},
 		{AnnotationIPMode, "vip", nil, nil, `"vip" is not one of Proxy, VIP`},
 		{AnnotationMonitorDelay, "5", func(s *Settings) any { return s.Ports[0].Monitor.DelayS }, 5, ""},
 		{AnnotationMonitorDelay, "", nil, nil, `"" is not a whole number`},
@@ -121,11 +124,11 @@ func TestEveryAnnotation(t *testing.T) {
 		{AnnotationAllowedSubnets, "a", nil, nil, "not a JSON list"},
 		{AnnotationNodeSelector, "tier in (edge, front)", func(s *Settings) any { return s.NodeSelector.String() }, "tier in (edge,front)", ""},
 		{AnnotationNodeSelector, "invalid===syntax", nil, nil, "unable to parse selector"},
-		{AnnotationUUID, "x", func(s *Settings) any { return UUID(service(map[string]string{AnnotationUUID: "x"})) }, "x", ""},
-		{AnnotationConfigVersion, "7", func(*Settings) any { return ConfigVersion(service(map[string]string{AnnotationConfigVersion: "7"})) }, Version(0), ""},
+		{AnnotationUUID, "x", func(s *Settings) any { return UUID(kubeapi.Service(service(map[string]string{AnnotationUUID: "x"}))) }, "x", ""},
+		{AnnotationConfigVersion, "7", func(*Settings) any { return ConfigVersion(kubeapi.Service(service(map[string]string{AnnotationConfigVersion: "7"}))) }, Version(0), ""},
 	} {
 		t.Run(strings.TrimPrefix(test.key, prefix)+"="+test.value, func(t *testing.T) {
-			s, problems := Read(service(map[string]string{test.key: test.value}), VersionUpstream)
+			s, problems := read(service(map[string]string{test.key: test.value}), VersionUpstream)
 			if test.wrong != "" {
 				if len(problems) != 1 || problems[0].Key != test.key || !strings.Contains(problems[0].Text, test.wrong) {
 					t.Errorf("told %v, want %s: …%s…", problems, test.key, test.wrong)
@@ -140,7 +143,7 @@ func TestEveryAnnotation(t *testing.T) {
 			}
 		})
 	}
-	got, _ := Read(service(map[string]string{AnnotationMonitorType: "http", AnnotationMonitorHTTP: `{"expected_codes": ["200-204"], "host": "example.org"}`}), VersionUpstream)
+	got, _ := read(service(map[string]string{AnnotationMonitorType: "http", AnnotationMonitorHTTP: `{"expected_codes": ["200-204"], "host": "example.org"}`}), VersionUpstream)
 	if diff := cmp.Diff(&HTTP{[]string{"200-204"}, "GET", "/", "1.1", &host}, got.Ports[0].Monitor.HTTP); diff != "" {
 		t.Error(diff)
 	}
@@ -150,7 +153,7 @@ func TestEveryAnnotation(t *testing.T) {
 func TestAllProblemsAtOnce(t *testing.T) {
 	s := service(map[string]string{AnnotationMonitorDelay: "x", AnnotationIPMode: "y", AnnotationNodeSelector: "===", AnnotationMonitorType: "http", AnnotationMonitorHTTP: `{"method": "EAT", "version": "2", "url_path": "x"}`},
 		port(corev1.ProtocolSCTP, "a", 1, 30001), port(corev1.ProtocolTCP, "b", 2, 0))
-	_, problems := Read(s, VersionUpstream)
+	_, problems := read(s, VersionUpstream)
 	var keys []string
 	for _, p := range problems {
 		keys = append(keys, p.Key)
@@ -164,7 +167,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 			t.Errorf("%s, want %s", problems[i], text)
 		}
 	}
-	if _, problems := Read(service(map[string]string{AnnotationMonitorType: "http", AnnotationMonitorHTTP: `{"version": "1.0", "host": "a"}`}), VersionUpstream); len(problems) != 1 {
+	if _, problems := read(service(map[string]string{AnnotationMonitorType: "http", AnnotationMonitorHTTP: `{"version": "1.0", "host": "a"}`}), VersionUpstream); len(problems) != 1 {
 		t.Errorf("a host with version 1.0: %v", problems)
 	}
 }
@@ -174,7 +177,7 @@ func TestTrafficPolicyLocal(t *testing.T) {
 	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	s.Spec.HealthCheckNodePort = 32000
 	for _, v := range []Version{VersionUpstream, VersionCurrent} {
-		got, _ := Read(s, v)
+		got, _ := read(s, v)
 		for _, p := range got.Ports {
 			want := Monitor{Type: "http", DelayS: 4, TimeoutS: 1, UpThreshold: 2, DownThreshold: 3, HTTP: &HTTP{[]string{"200"}, "GET", "/livez", "1.0", nil}}
 			if diff := cmp.Diff(want, p.Monitor); diff != "" || p.MonitorPort != 32000 {
@@ -183,7 +186,7 @@ func TestTrafficPolicyLocal(t *testing.T) {
 		}
 	}
 	s.Annotations[AnnotationMonitorHTTP] = `{"url_path": "/ready"}`
-	got, _ := Read(s, VersionUpstream)
+	got, _ := read(s, VersionUpstream)
 	if diff := cmp.Diff(&HTTP{[]string{"200"}, "GET", "/ready", "1.1", nil}, got.Ports[0].Monitor.HTTP); diff != "" {
 		t.Error(diff)
 	}
@@ -199,7 +202,7 @@ func TestVersions(t *testing.T) {
 		VersionUpstream: {Ports: []Port{{Algorithm: "round_robin"}}},
 		VersionCurrent:  {Ports: []Port{{Algorithm: "source_ip", AllowedCIDRs: prefixes("10.0.0.0/8", "192.0.2.1/32")}}, FloatingIPs: prefixes("192.0.2.9/32"), PublishFloatingIPs: true},
 	} {
-		got, problems := Read(s, v)
+		got, problems := read(s, v)
 		got = Settings{Ports: []Port{{Algorithm: got.Ports[0].Algorithm, AllowedCIDRs: got.Ports[0].AllowedCIDRs}}, FloatingIPs: got.FloatingIPs, PublishFloatingIPs: got.PublishFloatingIPs}
 		if diff := cmp.Diff(want, got, compareNets, cmpopts.IgnoreFields(Settings{}, "NodeSelector")); diff != "" || len(problems) > 0 {
 			t.Errorf("version %d: %v %s", v, problems, diff)
@@ -207,7 +210,7 @@ func TestVersions(t *testing.T) {
 	}
 	// Annotations win.
 	s.Annotations = map[string]string{AnnotationPoolAlgorithm: "least_connections", AnnotationAllowedCIDRs: "[]", AnnotationFloatingIPs: ""}
-	got, _ := Read(s, VersionCurrent)
+	got, _ := read(s, VersionCurrent)
 	if got.Ports[0].Algorithm != "least_connections" || got.Ports[0].AllowedCIDRs != nil || got.FloatingIPs != nil {
 		t.Errorf("%+v", got)
 	}
@@ -236,7 +239,7 @@ func TestMonitorsOfUDP(t *testing.T) {
 		{"UDP by HTTP", VersionCurrent, map[string]string{AnnotationMonitorType: "http"}, []corev1.ServicePort{alone}, []string{"udp-connect"}, 3},
 		{"by ping", VersionCurrent, map[string]string{AnnotationMonitorType: "ping"}, []corev1.ServicePort{alone, tcp}, []string{"ping", "ping"}, 2},
 	} {
-		got, problems := Read(service(test.annotations, test.ports...), test.version)
+		got, problems := read(service(test.annotations, test.ports...), test.version)
 		var types []string
 		for _, p := range got.Ports {
 			types = append(types, p.Monitor.Type)
@@ -255,18 +258,18 @@ func TestMonitorsOfUDP(t *testing.T) {
 
 func TestUnknownAnnotations(t *testing.T) {
 	s := service(map[string]string{AnnotationName: "a", prefix + "loadbalancer-nam": "b", prefix + "other": "c", "example.org/loadbalancer": "d"})
-	if got := Unknown(s); !slices.Equal(got, []string{prefix + "loadbalancer-nam"}) {
+	if got := Unknown(kubeapi.Service(s)); !slices.Equal(got, []string{prefix + "loadbalancer-nam"}) {
 		t.Error(got)
 	}
 }
 
 // The floating IPs of others are read as far as they can be.
 func TestFloatingIPsOfOthers(t *testing.T) {
-	if got := FloatingIPs(service(map[string]string{AnnotationFloatingIPs: `["5.1.2.3/32"]`})); len(got) != 1 {
+	if got := FloatingIPs(kubeapi.Service(service(map[string]string{AnnotationFloatingIPs: `["5.1.2.3/32"]`}))); len(got) != 1 {
 		t.Error(got)
 	}
 	for _, broken := range []string{"x", `["x"]`, `{}`} {
-		if got := FloatingIPs(service(map[string]string{AnnotationFloatingIPs: broken})); got != nil {
+		if got := FloatingIPs(kubeapi.Service(service(map[string]string{AnnotationFloatingIPs: broken}))); got != nil {
 			t.Error(got)
 		}
 	}
@@ -372,7 +375,7 @@ func FuzzRead(f *testing.F) {
 		if current {
 			v = VersionCurrent
 		}
-		got, problems := Read(s, v)
+		got, problems := read(s, v)
 		if got.NodeSelector == nil {
 			t.Error("no selector")
 		}

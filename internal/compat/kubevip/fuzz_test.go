@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -134,18 +135,19 @@ func FuzzService(f *testing.F) {
 	f.Add(" 0.0.0.0, ::", "", "", "0.0.0.0", false, "192.0.2.1")
 	f.Add("vip.example.com,127.0.0.1,,", "::ffff:1.2.3.4", "x", "y", false, "")
 	f.Fuzz(func(t *testing.T, text, spec, given, asked string, label bool, published string) {
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationAddresses: text}, Labels: map[string]string{}}}
-		s.Spec.LoadBalancerIP = spec
-		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: published}}
+		object := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationAddresses: text}, Labels: map[string]string{}}}
+		object.Spec.LoadBalancerIP = spec
+		object.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+		object.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: published}}
 		for key, value := range map[string]string{AnnotationGiven: given, AnnotationAsked: asked} {
 			if value != "" {
-				s.Annotations[key] = value
+				object.Annotations[key] = value
 			}
 		}
 		if label {
-			s.Labels[Label] = LabelValue
+			object.Labels[Label] = LabelValue
 		}
+		s := kubeapi.Service(object)
 		wish, inSpec := Wish(s)
 		if wish != "" && !inSpec && wish == Given(s) {
 			t.Errorf("%q was given, and is a wish", wish)
@@ -154,7 +156,7 @@ func FuzzService(f *testing.F) {
 		for _, before := range [][]netip.Addr{nil, {netip.MustParseAddr("192.0.2.1")}} {
 			r := requestOf(s)
 			r.Addresses = before
-			Parse(nil).Amend(&r, s)
+			Parse(nil).amend(&r, s)
 			checkAddresses(t, r.Addresses, true)
 			if wish != "" && r.Invalid == nil && len(r.Addresses) == 0 && r.DHCP == [len(lb.Families)]bool{} {
 				t.Errorf("nothing is known of wish %q", wish)
@@ -162,12 +164,12 @@ func FuzzService(f *testing.F) {
 			if r.Invalid != nil && (strings.Contains(r.Invalid.Text, "%!") || utf8.ValidString(text+spec) && !utf8.ValidString(r.Invalid.Text)) {
 				t.Errorf("told %q", r.Invalid.Text)
 			}
-			Narrow(&r, s)
+			narrow(&r, s)
 			if len(r.Families) == 0 {
 				t.Error("no family is left")
 			}
 		}
-		if strip := Strip(s); strip.Spec.LoadBalancerIP != "" || s.Spec.LoadBalancerIP != spec {
+		if stripped := strip(s); stripped.LoadBalancerIP != "" || s.LoadBalancerIP != spec {
 			t.Error("not stripped, or not a copy")
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/test/kit/script"
 )
@@ -20,7 +21,7 @@ import (
 func TestScripts(t *testing.T) {
 	script.Sections(t, func() script.Section {
 		config := Parse(nil)
-		var s *corev1.Service
+		var s *lb.Service
 		return func(t *testing.T, name, text string) string {
 			switch name {
 			case "data":
@@ -32,7 +33,7 @@ func TestScripts(t *testing.T) {
 			case "namespaces":
 				return showNamespaces(config, text)
 			case "service":
-				s = new(decode[corev1.Service](t, text))
+				s = kubeapi.Service(new(decode[corev1.Service](t, text)))
 			case "asks":
 				return showService(config, s)
 			default:
@@ -108,11 +109,11 @@ func showNamespaces(c *Config, lines string) string {
 	return out.String()
 }
 
-func showService(c *Config, s *corev1.Service) string {
+func showService(c *Config, s *lb.Service) string {
 	r := requestOf(s)
-	c.Amend(&r, s)
-	narrow := r
-	Narrow(&narrow, s)
+	c.amend(&r, s)
+	narrowed := r
+	narrow(&narrowed, s)
 	var out strings.Builder
 	line := func(name string, value any) {
 		if text := fmt.Sprint(value); text != "" && text != "[]" {
@@ -138,8 +139,8 @@ func showService(c *Config, s *corev1.Service) string {
 			line("from a DHCP server", f)
 		}
 	}
-	if len(narrow.Families) < len(r.Families) {
-		line("where kube-vip announces, only", narrow.Families)
+	if len(narrowed.Families) < len(r.Families) {
+		line("where kube-vip announces, only", narrowed.Families)
 	}
 	if r.Alone {
 		line("shares with", "nobody")
@@ -153,18 +154,8 @@ func showService(c *Config, s *corev1.Service) string {
 }
 
 // requestOf is a request for an address of each of the families of s.
-func requestOf(s *corev1.Service) lb.Request {
-	var r lb.Request
-	for _, f := range s.Spec.IPFamilies {
-		if f == corev1.IPv4Protocol {
-			r.Families = append(r.Families, lb.IPv4)
-		} else {
-			r.Families = append(r.Families, lb.IPv6)
-		}
-	}
-	if r.Policy = lb.RequireDualStack; len(r.Families) == 0 {
-		r.Families = []lb.Family{lb.IPv4}
-	}
+func requestOf(s *lb.Service) lb.Request {
+	r := lb.Request{Families: s.Families, Policy: lb.RequireDualStack}
 	if len(r.Families) == 1 {
 		r.Policy = lb.SingleStack
 	}

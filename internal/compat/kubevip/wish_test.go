@@ -8,22 +8,18 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"fairlead.io/internal/lb"
 )
 
-func wishing(mac, hostname, requested string) *corev1.Service {
-	var s corev1.Service
-	s.Annotations = map[string]string{AnnotationHardwareAddress: mac, AnnotationHostname: hostname, AnnotationRequestedIP: requested}
-	return &s
+func wishing(mac, hostname, requested string) *lb.Service {
+	return &lb.Service{Annotations: map[string]string{AnnotationHardwareAddress: mac, AnnotationHostname: hostname, AnnotationRequestedIP: requested}}
 }
 
 func TestLeaseWishOf(t *testing.T) {
 	four, both := [len(lb.Families)]bool{lb.IPv4: true}, [len(lb.Families)]bool{true, true}
 	longest := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61)
 	for name, c := range map[string]struct {
-		service *corev1.Service
+		service *lb.Service
 		leases  [len(lb.Families)]bool
 		want    string // what is told to a server
 		says    string // what is ignored, and why

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -21,6 +23,12 @@ func parse[T any](t testing.TB, text string) *T {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
 	return &out
+}
+
+// request is what s asks for where there are no Pools.
+func request(s *corev1.Service) lb.Request {
+	readings := compat.Readings{{Dialect: Dialect{}, Reading: Dialect{}.Read(compat.Objects{})}}
+	return readings.Request(kubeapi.Service(s), nil, compat.Class{})
 }
 
 func TestPoolAddresses(t *testing.T) {
@@ -117,7 +125,7 @@ func TestRequest(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			r := Request(parse[corev1.Service](t, test.service), nil, nil)
+			r := request(parse[corev1.Service](t, test.service))
 			if test.invalid != "" {
 				if r.Invalid == nil || r.Invalid.Code != lb.InvalidRequest || !strings.Contains(r.Invalid.Text, test.invalid) {
 					t.Errorf("reason is %v, want one that contains %q", r.Invalid, test.invalid)
@@ -131,24 +139,6 @@ func TestRequest(t *testing.T) {
 				t.Error(wrong)
 			}
 		})
-	}
-}
-
-func TestPublishedPassesOverWhatIsNoAddress(t *testing.T) {
-	s := parse[corev1.Service](t, `{status: {loadBalancer: {ingress: [{hostname: a.example}, {ip: 10.0.0.1}, {ip: x}, {ip: "fd00::1"}, {ip: 10.0.0.1}]}}}`)
-	if wrong := want(Published(s), "10.0.0.1", "fd00::1"); wrong != "" {
-		t.Error(wrong)
-	}
-}
-
-func TestPublishedOfAVeryLongList(t *testing.T) {
-	s := &corev1.Service{}
-	for i := range 50_000 {
-		ip := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-		s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip.String()})
-	}
-	if n := len(Published(s)); n != publishedMost {
-		t.Errorf("%d addresses, want %d", n, publishedMost)
 	}
 }
 
@@ -211,7 +201,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, addresses, pool, share, reallocate, ip string) {
 		s := &corev1.Service{Spec: corev1.ServiceSpec{LoadBalancerIP: ip}}
 		s.Annotations = map[string]string{AnnotationAddresses: addresses, AnnotationPool: pool, AnnotationShare: share, AnnotationReallocate: reallocate}
-		r := Request(s, nil, nil)
+		r := request(s)
 		if r.Invalid == nil && len(r.Addresses) == 0 {
 			t.Error("asked for addresses, got none and no reason")
 		}
@@ -232,7 +222,7 @@ func TestPoolsThatAddressesAreFrom(t *testing.T) {
 	} {
 		s := &corev1.Service{}
 		s.Annotations = map[string]string{AnnotationAllocatedFrom: text}
-		if got := Request(s, nil, nil).From; !slices.Equal(got, want) {
+		if got := request(s).From; !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	backend "fairlead.io/internal/backend/cloudscale"
 	"fairlead.io/internal/controller"
 	"fairlead.io/sandbox/cloudscale"
 )
@@ -30,7 +31,7 @@ func TestLifeOfAService(t *testing.T) {
 	if len(s.Status.LoadBalancer.Ingress) != 2 {
 		t.Errorf("ingress %v", s.Status.LoadBalancer.Ingress)
 	}
-	if !slices.Contains(s.Finalizers, controller.Finalizer) || s.Annotations[prefix+"uuid"] != w.LoadBalancers()[0].UUID ||
+	if !slices.Contains(s.Finalizers, backend.Finalizer) || s.Annotations[prefix+"uuid"] != w.LoadBalancers()[0].UUID ||
 		s.Annotations[prefix+"zone"] != "rma1" || s.Annotations[prefix+"config-version"] != "2" {
 		t.Errorf("finalizers %v, annotations %v", s.Finalizers, s.Annotations)
 	}
@@ -100,7 +101,7 @@ func TestOtherClass(t *testing.T) {
 	w.delete("web")
 	w.eventually("all gone", w.gone("web"))
 	s := w.service("other", "is as it was", func(*corev1.Service) error { return nil })
-	if !slices.Contains(s.Finalizers, controller.Finalizer) || len(s.Annotations)+len(s.Status.Conditions) > 0 || len(w.events("other")) > 0 {
+	if !slices.Contains(s.Finalizers, backend.Finalizer) || len(s.Annotations)+len(s.Status.Conditions) > 0 || len(w.events("other")) > 0 {
 		t.Errorf("%v, %v, %v, %v", s.Finalizers, s.Annotations, s.Status, w.events("other"))
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
 	"fairlead.io/test/kit/cloud"
@@ -96,12 +97,12 @@ func (w *world) patchNode(name, patch string) {
 }
 
 // start runs a controller.
-func (w *world) start(change ...func(*controller.Cloud)) (stop func()) {
+func (w *world) start(change ...func(*controller.Backend)) (stop func()) {
 	w.t.Helper()
 	return w.startAs(token, change...)
 }
 
-func (w *world) startAs(token string, change ...func(*controller.Cloud)) (stop func()) {
+func (w *world) startAs(token string, change ...func(*controller.Backend)) (stop func()) {
 	w.t.Helper()
 	return theRig.Start(w.t, w.Serve(w.t, token, change...), func(o *controller.Options) {
 		o.Config = &config.Configuration{Classes: []config.Class{{Backend: config.Cloudscale}, {Name: "cs", Backend: config.Cloudscale}}}
@@ -193,7 +194,7 @@ func ensured(s *corev1.Service) error {
 func says(reason string, words ...string) func(*corev1.Service) error {
 	return func(s *corev1.Service) error {
 		for _, c := range s.Status.Conditions {
-			if c.Type != controller.ConditionReady || c.Reason != reason {
+			if c.Type != kubeapi.ConditionReady || c.Reason != reason {
 				continue
 			}
 			for _, word := range words {
@@ -275,7 +276,7 @@ func (w *world) has(listeners ...string) func() error {
 }
 
 // serve starts a controller and makes a Service that has its load balancer.
-func (w *world) serve(text string, change ...func(*controller.Cloud)) *corev1.Service {
+func (w *world) serve(text string, change ...func(*controller.Backend)) *corev1.Service {
 	w.t.Helper()
 	w.start(change...)
 	return w.service(w.apply(text).Name, "has a load balancer", ensured)

@@ -65,7 +65,7 @@ func TestWritesPerService(t *testing.T) {
 // even the finalizer.
 func TestDryRun(t *testing.T) {
 	w := newWorld(t)
-	w.start(func(c *controller.Cloud) { c.DryRun = true })
+	w.start(func(c *controller.Backend) { c.DryRun = true })
 	s := w.apply(web)
 	w.told("web", "ChangesPlanned", "create load balancer k8s-service-"+string(s.UID), "create listener tcp/80", "impact: none")
 	after := w.service("web", "is there", clean)
@@ -103,7 +103,7 @@ func TestOrphans(t *testing.T) {
 	w.delete("lost")
 	w.patch("lost", `{"metadata":{"finalizers":null}}`) // somebody was in a hurry
 	orphan := w.LoadBalancers()[0].UUID
-	quick := func(c *controller.Cloud) { c.Resync = 300 * time.Millisecond }
+	quick := func(c *controller.Backend) { c.Resync = 300 * time.Millisecond }
 	stop = w.start(quick)
 	w.told("lost", "LoadBalancerOrphaned", orphan, "default/lost")
 	w.apply(web)
@@ -112,7 +112,7 @@ func TestOrphans(t *testing.T) {
 	if n := len(w.LoadBalancers()); n != 2 {
 		t.Errorf("%d load balancers, nothing was to be deleted", n)
 	}
-	w.start(quick, func(c *controller.Cloud) { c.RemoveOrphans = true })
+	w.start(quick, func(c *controller.Backend) { c.RemoveOrphans = true })
 	w.eventually("the orphan is gone", func() error {
 		all := w.LoadBalancers()
 		if len(all) != 1 || all[0].UUID == orphan {
@@ -183,7 +183,7 @@ func TestAdoption(t *testing.T) {
 	}
 	before := fmt.Sprint(w.ids())
 	w.ResetLog()
-	stop = w.start(func(c *controller.Cloud) { c.DryRun = true })
+	stop = w.start(func(c *controller.Backend) { c.DryRun = true })
 	w.told("web", "ChangesPlanned", "impact: none")
 	stop()
 	w.start()

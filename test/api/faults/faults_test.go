@@ -24,6 +24,7 @@ import (
 	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/rig"
 )
@@ -75,7 +76,7 @@ func create(t testing.TB, prefix string, n int) []*corev1.Service {
 func addressesOf(s *corev1.Service) (out []netip.Addr) {
 	list, given := s.Annotations["kube-vip.io/loadbalancerIPs"]
 	if !given {
-		return native.Published(s)
+		return kubeapi.Service(s).Published()
 	}
 	for text := range strings.SplitSeq(list, ",") {
 		if a, err := netip.ParseAddr(text); err == nil {

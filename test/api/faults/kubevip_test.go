@@ -17,6 +17,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/setup"
 	"fairlead.io/test/kit/rig"
 )
 
@@ -40,7 +41,7 @@ func provider(o *controller.Options) {
 	where := map[string]string{config.EnvKubeVIPNamespace: metav1.NamespaceDefault}
 	env := func(name string) string { return where[name] }
 	o.Config, _ = config.FromEnv(env)
-	o.KubeVIPMap = config.KubeVIPMapFrom(env)
+	setup.Add(o, setup.Names{MetalLBNamespace: rig.MetalLBNamespace, KubeVIPMap: config.KubeVIPMapFrom(env)})
 	o.REST.UserAgent = "fairlead-provider"
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/tree"
@@ -172,7 +173,7 @@ func TestClassNotOursIsNeverWritten(t *testing.T) {
 	if err := theRig.Client.Get(t.Context(), client.ObjectKeyFromObject(other), &now); err != nil {
 		t.Fatal(err)
 	}
-	if len(now.Annotations) > 0 || len(now.Status.Conditions) > 0 || len(now.Finalizers) > 0 || fmt.Sprint(native.Published(&now)) != "[10.7.0.0]" {
+	if len(now.Annotations) > 0 || len(now.Status.Conditions) > 0 || len(now.Finalizers) > 0 || fmt.Sprint(kubeapi.Service(&now).Published()) != "[10.7.0.0]" {
 		t.Errorf("touched: %+v", now)
 	}
 }

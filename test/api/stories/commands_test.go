@@ -23,6 +23,7 @@ import (
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/test/kit/cloud"
 	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/script"
@@ -154,7 +155,7 @@ func (s *story) get(name string) (*corev1.Service, *metav1.Condition, error) {
 	if c := reasonOf(&svc); c != nil {
 		return &svc, c, nil
 	}
-	return &svc, meta.FindStatusCondition(svc.Status.Conditions, controller.ConditionReady), nil
+	return &svc, meta.FindStatusCondition(svc.Status.Conditions, kubeapi.ConditionReady), nil
 }
 
 func (s *story) service(args []string) error {

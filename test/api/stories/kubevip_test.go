@@ -19,6 +19,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/setup"
 	"fairlead.io/test/kit/rig"
 )
 
@@ -97,7 +98,7 @@ func (c *kubevipCase) run(t *testing.T) {
 	theRig.Start(t, func(o *controller.Options) {
 		class := config.Class{Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}
 		o.Config = &config.Configuration{Classes: []config.Class{class}}
-		o.KubeVIPMap = where
+		setup.Add(o, setup.Names{MetalLBNamespace: rig.MetalLBNamespace, KubeVIPMap: where})
 	})
 	if fresh.UID == "" {
 		fresh = create(t, fresh)

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/setup"
 )
 
 // start starts a controller with the arguments and the environment (VARIABLE=VALUE)
@@ -32,9 +33,9 @@ func (s *story) start(args []string) error {
 		}
 	}
 	options := []func(*controller.Options){func(o *controller.Options) {
-		o.Config, o.KubeVIPMap = p.config, config.KubeVIPMapFrom(getenv)
+		o.Config = p.config
+		setup.Add(o, setup.Names{MetalLBNamespace: cmp.Or(p.metallb, rig.MetalLBNamespace), KubeVIPMap: config.KubeVIPMapFrom(getenv)})
 		o.MetricsAddress = s.metrics
-		o.MetalLBNamespace = cmp.Or(p.metallb, o.MetalLBNamespace)
 		o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { return s.writes.of(next) })
 	}}
 	if token := getenv(cloudToken); token != "" {
@@ -49,7 +50,7 @@ type parsed struct {
 	env     map[string]string
 	config  *config.Configuration // nil: by the environment
 	metallb string                // namespace
-	cloud   []func(*controller.Cloud)
+	cloud   []func(*controller.Backend)
 }
 
 func (p *parsed) setenv(variable string) {
@@ -64,16 +65,16 @@ func parseStart(args []string) (*parsed, error) {
 	flags.Func("lb-class", "", func(class string) error { p.config = config.Default().OnlyClass(class); return nil })
 	flags.StringVar(&p.metallb, "metallb-namespace", "", "")
 	flags.BoolFunc("dry-run", "", func(string) error {
-		p.cloud = append(p.cloud, func(c *controller.Cloud) { c.DryRun = true })
+		p.cloud = append(p.cloud, func(c *controller.Backend) { c.DryRun = true })
 		return nil
 	})
 	flags.BoolFunc("remove-orphans", "", func(string) error {
-		p.cloud = append(p.cloud, func(c *controller.Cloud) { c.RemoveOrphans = true })
+		p.cloud = append(p.cloud, func(c *controller.Backend) { c.RemoveOrphans = true })
 		return nil
 	})
 	flags.Func("cloud-resync", "", func(text string) error {
 		every, err := time.ParseDuration(text)
-		p.cloud = append(p.cloud, func(c *controller.Cloud) { c.Resync = every })
+		p.cloud = append(p.cloud, func(c *controller.Backend) { c.Resync = every })
 		return err
 	})
 	if err := flags.Parse(args); err != nil {

@@ -17,7 +17,6 @@ import (
 	backend "fairlead.io/internal/backend/cloudscale"
 	"fairlead.io/internal/cloud"
 	client "fairlead.io/internal/cloudscale"
-	"fairlead.io/internal/compat"
 	format "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
@@ -96,7 +95,10 @@ func (c *Cloud) Serve(t testing.TB, token string, change ...func(*controller.Bac
 		f(&b)
 	}
 	return func(o *controller.Options) {
-		o.Backends = map[config.Backend]controller.Backend{config.Cloudscale: b}
-		o.Dialects = []compat.Dialect{format.Format{}}
+		if o.Backends == nil {
+			o.Backends = map[config.Backend]controller.Backend{}
+		}
+		o.Backends[config.Cloudscale] = b
+		o.Dialects = append(o.Dialects, format.Format{})
 	}
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // Start runs a controller in this process until the returned function is called
-// or the test ends.
+// or the test ends. What changes its configuration comes first; objects of others have
+// their usual names, unless a change calls setup.Add with other ones.
 func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop func()) {
 	t.Helper()
 	o := controller.Options{
@@ -30,7 +31,9 @@ func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop fun
 	for _, f := range change {
 		f(&o)
 	}
-	setup.Add(&o, setup.Names{MetalLBNamespace: MetalLBNamespace})
+	if _, added := o.Backends[config.Announce]; !added {
+		setup.Add(&o, setup.Names{MetalLBNamespace: MetalLBNamespace})
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- controller.Run(ctx, o) }()
