@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fairlead.io/sandbox/cloudscale"
 )
@@ -296,19 +295,4 @@ func TestNodes(t *testing.T) {
 	w.service("web", "says what is wrong", says("InvalidRequest", "unable to parse selector"))
 	w.delete("web")
 	w.eventually("all gone", w.gone("web"))
-}
-
-// Without nodes there is no telling where the load balancer shall be, unless the
-// Service says so.
-func TestNoNodes(t *testing.T) {
-	w := newWorld(t)
-	if err := theRig.Kube.CoreV1().Nodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.start()
-	w.apply(web)
-	w.service("web", "says what is missing", says("ZoneUnknown", "loadbalancer-zone"))
-	w.annotate("web", "zone", "rma1")
-	w.service("web", "is served", ensured)
-	w.told("web", "UnAvailableLoadBalancer", "no available nodes")
 }

@@ -23,28 +23,6 @@ spec:
   - {name: https, port: 443}
 `
 
-// A Service gets a load balancer with both its ports and all nodes; a node that
-// comes is added; and when the Service is deleted nothing is left.
-func TestLifeOfAService(t *testing.T) {
-	w := newWorld(t)
-	s := w.serve(web)
-	if len(s.Status.LoadBalancer.Ingress) != 2 {
-		t.Errorf("ingress %v", s.Status.LoadBalancer.Ingress)
-	}
-	if !slices.Contains(s.Finalizers, backend.Finalizer) || s.Annotations[prefix+"uuid"] != w.LoadBalancers()[0].UUID ||
-		s.Annotations[prefix+"zone"] != "rma1" || s.Annotations[prefix+"config-version"] != "2" {
-		t.Errorf("finalizers %v, annotations %v", s.Finalizers, s.Annotations)
-	}
-	if err := w.has("tcp/443", "tcp/80")(); err != nil {
-		t.Error(err)
-	}
-	w.eventually("three members", w.members(3))
-	w.addNode("node-4")
-	w.eventually("four members", w.members(4))
-	w.delete("web")
-	w.eventually("all gone", w.gone("web"))
-}
-
 // members: every pool has so many.
 func (w *world) members(want int) func() error {
 	return func() error {

@@ -61,68 +61,6 @@ func TestWritesPerService(t *testing.T) {
 	}
 }
 
-// A dry run of everything: it is told what would be made, and nothing is, not
-// even the finalizer.
-func TestDryRun(t *testing.T) {
-	w := newWorld(t)
-	w.start(func(c *controller.Backend) { c.DryRun = true })
-	s := w.apply(web)
-	w.told("web", "ChangesPlanned", "create load balancer k8s-service-"+string(s.UID), "create listener tcp/80", "impact: none")
-	after := w.service("web", "is there", clean)
-	if after.ResourceVersion != s.ResourceVersion || len(w.writes()) > 0 {
-		t.Errorf("written: %v, %v", after, w.writes())
-	}
-}
-
-// What somebody did in the control panel while nobody looked is undone, and told.
-// (That of others while we look is seen a minute later: internal/backend has the
-// test, with a clock of its own.)
-func TestDrift(t *testing.T) {
-	w := newWorld(t)
-	stop := w.start()
-	w.apply(web)
-	w.service("web", "is served", ensured)
-	stop()
-	l := w.Listeners()[0]
-	if err := w.Edit(cloudscale.Listeners, l.UUID, `{"timeout_client_data_ms": 7}`); err != nil {
-		t.Fatal(err)
-	}
-	w.start()
-	w.told("web", "UpdatedLoadBalancer", "timeout_client_data_ms 7 → 50000")
-	w.eventually("all as before", func() error { return each(w.Listeners(), `"timeout_client_data_ms":50000`) })
-}
-
-// Load balancers of Services that are gone are told of; they are deleted if that
-// is asked for. Those of other clusters, and of nobody, are not looked at.
-func TestOrphans(t *testing.T) {
-	w := newWorld(t)
-	stop := w.start()
-	w.apply(strings.Replace(web, "name: web", "name: lost", 1))
-	w.service("lost", "is served", ensured)
-	stop()
-	w.delete("lost")
-	w.patch("lost", `{"metadata":{"finalizers":null}}`) // somebody was in a hurry
-	orphan := w.LoadBalancers()[0].UUID
-	quick := func(c *controller.Backend) { c.Resync = 300 * time.Millisecond }
-	stop = w.start(quick)
-	w.told("lost", "LoadBalancerOrphaned", orphan, "default/lost")
-	w.apply(web)
-	w.service("web", "is served", ensured)
-	stop()
-	if n := len(w.LoadBalancers()); n != 2 {
-		t.Errorf("%d load balancers, nothing was to be deleted", n)
-	}
-	w.start(quick, func(c *controller.Backend) { c.RemoveOrphans = true })
-	w.eventually("the orphan is gone", func() error {
-		all := w.LoadBalancers()
-		if len(all) != 1 || all[0].UUID == orphan {
-			return fmt.Errorf("%d load balancers", len(all))
-		}
-		return nil
-	})
-	w.service("web", "is served", ensured)
-}
-
 func TestReadOnlyToken(t *testing.T) {
 	const reader = "readonlytokenreadonlytokenreadon"
 	w := newWorld(t, func(o *cloudscale.Options) { o.ReadOnlyToken = reader })
