@@ -20,15 +20,14 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	w := newWorld(t, func(o *cloudscale.Options) { o.Creating, o.Changing = 200*time.Millisecond, 20*time.Millisecond })
 	storm := func(what string, done func() error) {
 		t.Helper()
-		for range 4 {
-			p := launch(t, w, theRig.API.Kubeconfig)
-			<-time.After(time.Duration(300+rand.IntN(1200)) * time.Millisecond)
-			p.Kill()
+		start := func() *process.Process {
 			if n := len(w.LoadBalancers()); n > 1 {
 				t.Fatalf("%s: %d load balancers", what, n)
 			}
+			return launch(t, w, theRig.API.Kubeconfig)
 		}
-		p := launch(t, w, theRig.API.Kubeconfig)
+		process.Storm(4, start, func() { <-time.After(time.Duration(300+rand.IntN(1200)) * time.Millisecond) })
+		p := start()
 		w.eventually(what, done)
 		p.Kill()
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fairlead.io/test/kit/process"
 	"fairlead.io/test/kit/tree"
 )
 
@@ -37,8 +38,9 @@ func (s storm) rage(t *testing.T, l *ledger) {
 	if s.meanwhile != nil {
 		working.Go(func() { s.meanwhile(ctx) })
 	}
-	for range s.kills {
-		p := theRig.Launch(t, binary, append(s.args, "--log-level=warn")...)
+	process.Storm(s.kills, func() *process.Process {
+		return theRig.Launch(t, binary, append(s.args, "--log-level=warn")...)
+	}, func() {
 		// Let it get some work done, so that it dies at all stages of it; a start
 		// without any work is a stage, too.
 		wanted, patience := rand.IntN(12), time.After(2*time.Second)
@@ -50,8 +52,7 @@ func (s storm) rage(t *testing.T, l *ledger) {
 				done = wanted
 			}
 		}
-		p.Kill()
-	}
+	})
 	cancel()
 	working.Wait()
 	theRig.Launch(t, binary, s.args...)

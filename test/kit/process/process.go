@@ -42,3 +42,13 @@ func (p *Process) Stop() error {
 	}
 	return p.wait()
 }
+
+// Storm runs one process after the other and kills each in the midst of its work, when
+// moment returns.
+func Storm(kills int, start func() *Process, moment func()) {
+	for range kills {
+		p := start()
+		moment()
+		p.Kill()
+	}
+}
