@@ -125,7 +125,9 @@ func TestEveryAnnotation(t *testing.T) {
 		{AnnotationNodeSelector, "tier in (edge, front)", func(s *Settings) any { return s.NodeSelector.String() }, "tier in (edge,front)", ""},
 		{AnnotationNodeSelector, "invalid===syntax", nil, nil, "unable to parse selector"},
 		{AnnotationUUID, "x", func(s *Settings) any { return UUID(kubeapi.Service(service(map[string]string{AnnotationUUID: "x"}))) }, "x", ""},
-		{AnnotationConfigVersion, "7", func(*Settings) any { return ConfigVersion(kubeapi.Service(service(map[string]string{AnnotationConfigVersion: "7"}))) }, Version(0), ""},
+		{AnnotationConfigVersion, "7", func(*Settings) any {
+			return ConfigVersion(kubeapi.Service(service(map[string]string{AnnotationConfigVersion: "7"})))
+		}, Version(0), ""},
 	} {
 		t.Run(strings.TrimPrefix(test.key, prefix)+"="+test.value, func(t *testing.T) {
 			s, problems := read(service(map[string]string{test.key: test.value}), VersionUpstream)
