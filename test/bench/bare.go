@@ -19,7 +19,6 @@ import (
 	"fairlead.io/internal/backend/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
-	"fairlead.io/internal/controller"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	backend "fairlead.io/internal/backend/cloudscale"
-	"fairlead.io/internal/controller"
 	"fairlead.io/sandbox/cloudscale"
 )
 

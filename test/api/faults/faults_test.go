@@ -23,7 +23,6 @@ import (
 
 	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/rig"

@@ -22,7 +22,6 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
-	"fairlead.io/internal/controller"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/test/kit/cloud"
 	"fairlead.io/test/kit/rig"

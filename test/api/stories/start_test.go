@@ -12,6 +12,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/setup"
+	"fairlead.io/test/kit/rig"
 )
 
 // start starts a controller with the arguments and the environment (VARIABLE=VALUE)
