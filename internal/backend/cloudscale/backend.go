@@ -67,7 +67,7 @@ func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 	s := &w.Service
 	switch {
 	case w.Gone && !mayHaveLoadBalancer(s, b.unclassed):
-		return released(s), nil
+		return never(s), nil
 	case !w.Gone && !w.DryRun && !slices.Contains(s.Finalizers, Finalizer):
 		return kept(s), nil
 	}

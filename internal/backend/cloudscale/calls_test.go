@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/kubeapi"
 	simulated "fairlead.io/sandbox/cloudscale"
 )
 
@@ -86,7 +87,7 @@ func TestIdleResync(t *testing.T) {
 			}
 			c.sim.ResetLog()
 			for _, s := range all {
-				if out, err := c.backend.Sync(t.Context(), Want{Service: s, Nodes: c.nodes, Services: all}); err != nil || out.Again != 0 || !out.Plan.Empty() {
+				if out, err := c.backend.Sync(t.Context(), wantOf(s, c.nodes, all)); err != nil || out.Again != 0 || !out.Plan.Empty() {
 					t.Fatalf("%s: %v, %+v", s.Name, err, out)
 				}
 			}
@@ -160,7 +161,7 @@ func (c *account) works(pool string) bool {
 func wantsNodes(c *account) []*corev1.Node {
 	var out []*corev1.Node
 	for _, n := range c.nodes {
-		if receives(n) {
+		if kubeapi.Node(n).Receives {
 			out = append(out, n)
 		}
 	}

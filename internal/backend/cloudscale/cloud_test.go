@@ -15,6 +15,7 @@ import (
 
 	"fairlead.io/internal/cloud"
 	"fairlead.io/internal/cloudscale"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	simulated "fairlead.io/sandbox/cloudscale"
 )
@@ -81,20 +82,25 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func (c *account) want() Want {
-	return Want{Service: c.service, Gone: c.gone, Nodes: c.nodes, Services: append([]*corev1.Service{c.service}, c.others...)}
+func (c *account) want() lb.Want {
+	w := wantOf(c.service, c.nodes, c.others)
+	w.Gone = c.gone
+	return w
 }
 
 // look is one look at the Service, and what the controller does with the outcome.
-func (c *account) look() (Outcome, error) {
+// A Service whose load balancer is gone stays as it was, to be looked at again.
+func (c *account) look() (lb.Outcome, error) {
 	if c.restarts {
 		c.restart()
 	}
 	out, err := c.backend.Sync(c.t.Context(), c.want())
-	maps.Copy(c.service.Annotations, out.Annotations)
+	if !out.Gone {
+		maps.Copy(c.service.Annotations, out.Marks.Annotations)
+	}
 	if out.Ingress != nil {
 		c.ingress = texts(out.Ingress)
-		c.service.Status.LoadBalancer.Ingress = out.Ingress
+		c.service.Status.LoadBalancer.Ingress = kubeapi.Ingress(out.Ingress)
 	}
 	c.told = append(c.told, out.Tell...)
 	if out.Reason.Code == "" {

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -59,7 +60,9 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := service(test.edits...)
-			f := find(Want{Service: s, Gone: test.gone, Services: append(test.others, s)}, test.all)
+			w := wantOf(s, nil, test.others)
+			w.Gone = test.gone
+			f := find(w, test.all)
 			var ids []string
 			for _, o := range f.own {
 				ids = append(ids, o.UUID)
@@ -95,7 +98,7 @@ func TestVersionOfRules(t *testing.T) {
 		{"was taken over", func(*corev1.Service) {}, &cloudscale.LoadBalancer{Tags: cloudscale.Tags{tagVersion: "1"}}, 1},
 		{"goes back", old, ours, 1},
 	} {
-		if got := version(service(test.edit), test.own); got != test.want {
+		if got := version(kubeapi.Service(service(test.edit)), test.own); got != test.want {
 			t.Errorf("%s: %d", test.name, got)
 		}
 	}

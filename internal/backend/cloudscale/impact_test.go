@@ -17,7 +17,7 @@ import (
 
 // planned serves a Service on a simulated cloud, changes it, and returns what
 // would be done.
-func planned(t *testing.T, before, after func(*account)) (out Outcome) {
+func planned(t *testing.T, before, after func(*account)) (out lb.Outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCloud(t, simulated.Options{Creating: -1, Changing: -1}, 3)

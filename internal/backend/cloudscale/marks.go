@@ -70,16 +70,22 @@ func kept(s *lb.Service) lb.Outcome {
 	return out
 }
 
-// released takes everything of ours off s, which has no load balancer.
+// never is the outcome for s, which never had a load balancer of ours. Its finalizer
+// and its annotations, if it has any, are another controller's.
+func never(s *lb.Service) lb.Outcome {
+	out := lb.Outcome{Gone: true}
+	if !s.Deleting {
+		out.Condition = lb.ConditionGoes
+	}
+	return out
+}
+
+// released takes everything of ours off s, whose load balancer is gone.
 func released(s *lb.Service) lb.Outcome {
-	out := lb.Outcome{Gone: true, Marks: lb.Marks{Removed: []string{Finalizer}}}
-	if s.Deleting {
+	out := never(s)
+	if out.Marks.Removed = []string{Finalizer}; s.Deleting {
 		return out
 	}
-	if !mayHaveLoadBalancer(s, true) {
-		out.Marks.Removed = nil
-	}
-	out.Condition = lb.ConditionGoes
 	for _, name := range []string{compat.AnnotationUUID, compat.AnnotationConfigVersion} {
 		out.Marks.Annotate(name, "")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -134,7 +135,7 @@ func TestNodesThatReceive(t *testing.T) {
 	} {
 		n := nodeNamed(1)
 		test.edit(n)
-		if got := receives(n); got != test.want {
+		if got := kubeapi.Node(n).Receives; got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}
@@ -142,14 +143,14 @@ func TestNodesThatReceive(t *testing.T) {
 
 // A node that the cloud does not know is left out, and stops no other.
 func TestMuster(t *testing.T) {
-	settings, _ := compat.Read(service(), compat.VersionUpstream)
+	settings, _ := compat.Read(kubeapi.Service(service()), compat.VersionUpstream)
 	foreign, byName, unknown, twin, bare := nodeNamed(2), nodeNamed(3), nodeNamed(77), nodeNamed(4), nodeNamed(5)
 	foreign.Spec.ProviderID = "aws:///i-0"
 	byName.Spec.ProviderID = ""
 	twin.Name, twin.Spec.ProviderID = "twin", ""
 	all := append(servers(), cloudscale.Server{UUID: "x", Name: "twin"}, cloudscale.Server{UUID: "y", Name: "twin"}, cloudscale.Server{UUID: uuidOf(5), Name: "worker-5"})
 	all[2].Zone.Slug = "rma1"
-	f := muster([]*corev1.Node{nodeNamed(1), foreign, byName, unknown, twin, bare}, all, &settings)
+	f := muster(values([]*corev1.Node{nodeNamed(1), foreign, byName, unknown, twin, bare}), all, &settings)
 	want := []string{
 		"node twin has several servers with its name",
 		`node worker-2 has no server: providerID "aws:///i-0" does not begin with cloudscale://`,
@@ -165,7 +166,7 @@ func TestMuster(t *testing.T) {
 	// UUIDs in any form.
 	n := nodeNamed(1)
 	n.Spec.ProviderID = " cloudscale://{00000000-0000-4000-8000-000000000001} "
-	if f := muster([]*corev1.Node{n}, servers(), &settings); !f.complete() {
+	if f := muster(values([]*corev1.Node{n}), servers(), &settings); !f.complete() {
 		t.Errorf("%+v", f)
 	}
 }
@@ -188,8 +189,8 @@ func TestZones(t *testing.T) {
 		{"no nodes", nil, nil, "", lb.ZoneUnknown, servers()},
 		{"no nodes, given", nil, []edit{annotated(compat.AnnotationZone, "rma1")}, "rma1", "", servers()},
 	} {
-		settings, _ := compat.Read(service(test.edits...), compat.VersionUpstream)
-		f := muster(nodesNamed(test.nodes...), test.servers, &settings)
+		settings, _ := compat.Read(kubeapi.Service(service(test.edits...)), compat.VersionUpstream)
+		f := muster(values(nodesNamed(test.nodes...)), test.servers, &settings)
 		zone, reason := place(&Desired{Settings: settings}, f)
 		code := lb.Code("")
 		if reason != nil {

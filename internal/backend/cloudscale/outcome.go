@@ -64,6 +64,7 @@ func (b *Backend) conclude(out *lb.Outcome, w lb.Want, seen *Observation, result
 		out.Reason = *seen.Blocked
 	case own == nil || waiting && len(published) == 0:
 		out.Reason, out.Passing = lb.CloudBusy.With(seen.Desired.Name), true
+		out.Marks.Annotations = b.annotations(seen, result)
 		return
 	default:
 		if !waiting {

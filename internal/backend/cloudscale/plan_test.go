@@ -11,6 +11,7 @@ import (
 
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -108,7 +109,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if got := service().UID; compat.Name(service()) != "k8s-service-"+string(got) || compat.Name(service(annotated(compat.AnnotationName, "foo"))) != "foo" {
+	if got := service().UID; compat.Name(kubeapi.Service(service())) != "k8s-service-"+string(got) || compat.Name(kubeapi.Service(service(annotated(compat.AnnotationName, "foo")))) != "foo" {
 		t.Error("names of load balancers")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	simulated "fairlead.io/sandbox/cloudscale"
 )
@@ -231,7 +232,7 @@ func TestPublished(t *testing.T) {
 		in(t, quick, 2, func(t *testing.T, c *account) {
 			c.settle()
 			out, err := c.look()
-			if diff := cmp.Diff(test.want(c), out.Ingress); err != nil || diff != "" {
+			if diff := cmp.Diff(test.want(c), kubeapi.Ingress(out.Ingress)); err != nil || diff != "" {
 				t.Errorf("%s: %v %s", test.name, err, diff)
 			}
 		}, test.edit)
@@ -292,14 +293,14 @@ func TestOrphans(t *testing.T) {
 			t.Fatal(err)
 		}
 		orphans, err := c.backend.Orphans(t.Context(), func(uid types.UID) bool { return uid == "cafe" })
-		if err != nil || len(orphans) != 1 || orphans[0].Service != "shop/web" || orphans[0].UID != "deadbeef" {
+		if err != nil || len(orphans) != 1 || orphans[0].Service.String() != "shop/web" || orphans[0].UID != "deadbeef" {
 			t.Fatalf("%v, %+v", err, orphans)
 		}
-		as(t, orphans[0].Reason(), lb.LoadBalancerOrphaned, "was made for Service shop/web")
+		as(t, orphans[0].Reason, lb.LoadBalancerOrphaned, "was made for Service shop/web")
 		if len(c.sim.LoadBalancers()) != 3 {
 			t.Error("somebody was deleted")
 		}
-		if _, err := c.backend.Apply(t.Context(), Removal(orphans)); err != nil || len(c.sim.LoadBalancers()) != 2 {
+		if _, err := c.backend.Remove(t.Context(), orphans); err != nil || len(c.sim.LoadBalancers()) != 2 {
 			t.Errorf("%v, %v", err, c.state())
 		}
 		c.backend.cluster = ""
@@ -320,7 +321,7 @@ func TestCopiedService(t *testing.T) {
 		c.service.Annotations[compat.AnnotationUUID] = first.Annotations[compat.AnnotationUUID]
 		out, err := c.look()
 		as(t, out.Reason, lb.LoadBalancerTaken, "Service shop/web")
-		if err != nil || out.Annotations != nil || out.Ingress != nil {
+		if err != nil || out.Marks.Annotations != nil || out.Ingress != nil {
 			t.Errorf("%v, %+v", err, out)
 		}
 		c.gone = true

@@ -17,6 +17,7 @@ import (
 
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -54,10 +55,11 @@ func local(s *corev1.Service) {
 	s.Spec.HealthCheckNodePort = 32000
 }
 
-// service has the ports http and https.
+// service has the ports http and https, and waits for its load balancer to go: without
+// that, see marks_test.go.
 func service(edits ...edit) *corev1.Service {
 	s := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "deadbeef", Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "deadbeef", Annotations: map[string]string{}, Finalizers: []string{Finalizer}},
 		Spec: corev1.ServiceSpec{
 			Type:  corev1.ServiceTypeLoadBalancer,
 			Ports: []corev1.ServicePort{port("http", 80, 30080), port("https", 443, 30443)},
@@ -101,6 +103,25 @@ func servers() []cloudscale.Server {
 	return []cloudscale.Server{server(1), server(2), server(3), server(4)}
 }
 
+// wantOf is what Kubernetes says about a Service, with all others.
+func wantOf(s *corev1.Service, nodes []*corev1.Node, all []*corev1.Service) lb.Want {
+	w := lb.Want{Service: *kubeapi.Service(s), Nodes: values(nodes)}
+	for _, o := range all {
+		if o.UID != s.UID {
+			w.Peers = append(w.Peers, *kubeapi.Service(o))
+		}
+	}
+	return w
+}
+
+func values(nodes []*corev1.Node) []lb.Node {
+	var out []lb.Node
+	for _, n := range nodes {
+		out = append(out, kubeapi.Node(n))
+	}
+	return out
+}
+
 // wants is the Desired of a Service that is read by the rules of cloudscale's
 // controller.
 func wants(s *corev1.Service, numbers ...int) Desired {
@@ -108,8 +129,8 @@ func wants(s *corev1.Service, numbers ...int) Desired {
 }
 
 func wantsBy(v compat.Version, s *corev1.Service, numbers ...int) Desired {
-	settings, problems := compat.Read(s, v)
-	w := Want{Service: s, Nodes: nodesNamed(numbers...)}
+	settings, problems := compat.Read(kubeapi.Service(s), v)
+	w := wantOf(s, nodesNamed(numbers...), nil)
 	d, _, _ := decide(w, muster(w.Nodes, servers(), &settings), settings, problems)
 	return d
 }

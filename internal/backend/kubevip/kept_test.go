@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -45,7 +47,7 @@ func TestTakenOver(t *testing.T) {
 		"asked for in the field": {left("10.0.0.1", "10.0.0.1", false), []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/asked":"10.0.0.1"},"labels":{"implementation":"kube-vip"},"resourceVersion":"7"}}`},
 		"from elsewhere now":     {stale, []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/given":"10.0.0.1"},"resourceVersion":"7"}}`},
 	} {
-		if got := string(Patch(test.service, test.families, test.verdict, "eth0")); got != test.want {
+		if got := string(patch(t, served(test.service, test.families, test.verdict, "eth0"))); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
@@ -66,10 +68,10 @@ func TestKept(t *testing.T) {
 		"a cloud's":              {cloud, false},
 		"without a finalizer":    {free, false},
 	} {
-		if got := Kept(test.service); got != test.want {
+		if got := kubevip.HasFinalizer(kubeapi.Service(test.service)); got != test.want {
 			t.Errorf("%s: kept is %t", name, got)
 		}
-		if test.want && LetGo(test.service) == nil {
+		if test.want && patch(t, deleted(test.service)) == nil {
 			t.Errorf("%s: it cannot go", name)
 		}
 	}

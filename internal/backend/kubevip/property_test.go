@@ -16,7 +16,9 @@ import (
 
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -29,8 +31,15 @@ type cluster struct {
 	has      map[string]lb.Verdict // of those on which it was written
 }
 
+// Fatalf fails the test.
+func (c *cluster) Fatalf(format string, args ...any) { c.fails(format, args...) }
+
 func (c *cluster) request(s *corev1.Service) lb.Request {
-	return compat.Context{Dialects: []lb.Dialect{lb.KubeVIP}, KubeVIP: c.config, Elsewhere: true}.Request(s)
+	readings := compat.Readings{
+		{Dialect: native.Dialect{}, Reading: native.Dialect{}.Read(compat.Objects{})},
+		{Dialect: kubevip.Dialect{}, Reading: &kubevip.Reading{Config: c.config}},
+	}
+	return readings.Request(kubeapi.Service(s), nil, compat.Class{Dialects: []lb.Dialect{lb.KubeVIP}, Words: Backend{}.Words()})
 }
 
 // settle does what the controller does with a Service, and then with those that it
@@ -38,11 +47,12 @@ func (c *cluster) request(s *corev1.Service) lb.Request {
 func (c *cluster) settle(names ...string) {
 	for len(names) > 0 {
 		s := c.services[names[0]]
-		v, changed := c.ledger.Settle(c.request(s), kubevip.Held(s))
+		r := c.request(s)
+		v, changed := c.ledger.Settle(r, kubevip.Held(kubeapi.Service(s)))
 		if Serves(v) {
 			c.write(names[0], v)
-		} else if patch := Wait(s, v); patch != nil {
-			c.services[names[0]] = must(applied(s, patch))
+		} else if p := patch(c, served(s, r.Families, v, r.Interface)); p != nil {
+			c.services[names[0]] = must(applied(s, p))
 		}
 		names = append(names[1:], namesOf(changed)...)
 	}
@@ -59,26 +69,27 @@ func namesOf(services []types.NamespacedName) (out []string) {
 func (c *cluster) write(name string, v lb.Verdict) {
 	s := c.services[name]
 	r := c.request(s)
-	before, _ := kubevip.Wish(s)
+	before, _ := kubevip.Wish(kubeapi.Service(s))
 	text := s.Annotations[kubevip.AnnotationAddresses]
-	if patch := Patch(s, r.Families, v, c.config.Interface(s.Namespace)); patch != nil {
-		s = must(applied(s, patch))
+	if p := patch(c, served(s, r.Families, v, c.config.Interface(s.Namespace))); p != nil {
+		s = must(applied(s, p))
 		c.services[name] = s
 	}
-	after, inSpec := kubevip.Wish(s)
+	value := kubeapi.Service(s)
+	after, inSpec := kubevip.Wish(value)
 	if after != before || before != "" && !inSpec && s.Annotations[kubevip.AnnotationAddresses] != text {
 		c.fails("%s: asked for %q in %q; afterwards for %q in %q", name, before, text, after, s.Annotations[kubevip.AnnotationAddresses])
 	}
-	held := kubevip.Held(s)
-	if !sameAddresses(held, v.Addresses) || kubevip.Noted(s) && !kubevip.Attested(s) || s.Labels[kubevip.Label] != kubevip.LabelValue {
+	held := kubevip.Held(value)
+	if !sameAddresses(held, v.Addresses) || kubevip.Noted(value) && !kubevip.Attested(value) || s.Labels[kubevip.Label] != kubevip.LabelValue {
 		c.fails("%s has %v (%s), and is read as having %v", name, v.Addresses, v.Reason, held)
 	}
 	again, _ := c.ledger.Settle(c.request(s), held)
 	if again.Reason != v.Reason || !slices.Equal(again.Addresses, v.Addresses) {
 		c.fails("%s: first %v (%s), then %v (%s)", name, v.Addresses, v.Reason, again.Addresses, again.Reason)
 	}
-	if patch := Patch(s, c.request(s).Families, again, "eth9"); patch != nil {
-		c.fails("%s: written twice: %s", name, patch)
+	if p := patch(c, served(s, c.request(s).Families, again, "eth9")); p != nil {
+		c.fails("%s: written twice: %s", name, p)
 	}
 	c.has[name] = v
 }
@@ -97,7 +108,7 @@ func (c *cluster) restart() {
 	c.ledger = ipam.New()
 	c.ledger.SetPools(c.config.Pools)
 	for _, name := range c.names() {
-		c.ledger.Import(c.request(c.services[name]), kubevip.Held(c.services[name]))
+		c.ledger.Import(c.request(c.services[name]), kubevip.Held(kubeapi.Service(c.services[name])))
 	}
 	c.ledger.SettleAll()
 	defer func() { c.settle(c.names()...) }()

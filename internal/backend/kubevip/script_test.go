@@ -1,15 +1,18 @@
 package kubevip
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/test/kit/script"
 )
@@ -36,31 +39,80 @@ func TestScripts(t *testing.T) {
 				return text
 			case "served":
 				families, v, iface := verdict(t, rest)
-				make = func() []byte { return Patch(s, families, v, iface) }
+				make = func() []byte { return patch(t, served(s, families, v, iface)) }
 			case "released":
-				make = func() []byte { return Release(s, "eth0", rest == "") }
+				make = func() []byte { return released(t, s, rest == "") }
 			case "waits":
 				make = func() []byte {
-					return Wait(s, lb.Verdict{Addresses: kubevip.Held(s), Reason: lb.InvalidRequest.With(rest)})
+					v := lb.Verdict{Addresses: kubevip.Held(kubeapi.Service(s)), Reason: lb.InvalidRequest.With(rest)}
+					return patch(t, served(s, nil, v, ""))
 				}
 			case "deleted":
-				make = func() []byte { return LetGo(s) }
+				make = func() []byte { return patch(t, deleted(s)) }
 			default:
 				t.Fatalf("what is %q?", name)
 			}
-			patch := make()
-			if patch != nil {
-				s = apply(t, s, patch)
+			p := make()
+			if p != nil {
+				s = apply(t, s, p)
 			}
 			if again := make(); again != nil {
 				t.Errorf("%s: %s: after its patch there is another: %s", s.Name, name, again)
 			}
-			if name == "released" && Marked(s) {
+			if name == "released" && (Backend{}).Marked(kubeapi.Service(s)) {
 				t.Errorf("%s: still marked", s.Name)
 			}
-			return show(patch)
+			return show(p)
 		}
 	})
+}
+
+// served is what is wanted of a Service with a verdict.
+func served(s *corev1.Service, families []lb.Family, v lb.Verdict, iface string) lb.Want {
+	return lb.Want{Service: *kubeapi.Service(s), Request: lb.Request{Families: families, Interface: iface}, Verdict: v}
+}
+
+// deleted is what is wanted of a Service that is being deleted.
+func deleted(s *corev1.Service) lb.Want {
+	w := lb.Want{Service: *kubeapi.Service(s), Gone: true}
+	w.Service.Deleting = true
+	return w
+}
+
+// released takes everything off s. Without spec it does so as for a Service that
+// Fairlead announces: by its status alone.
+func released(t *testing.T, s *corev1.Service, withSpec bool) []byte {
+	t.Helper()
+	w := lb.Want{Service: *kubeapi.Service(s), Gone: true, Request: lb.Request{Interface: "eth0"}}
+	if withSpec {
+		return patch(t, w)
+	}
+	return one(t, w, lb.Outcome{Marks: kubevip.Dialect{}.Leave(&w.Service, &w.Request)})
+}
+
+// patch is the one that Sync leads to, nil if there is none.
+func patch(t failing, w lb.Want) []byte {
+	out, err := Backend{}.Sync(context.Background(), w)
+	if err != nil || out.Again != 0 || out.Ingress != nil {
+		t.Fatalf("%v, %+v", err, out)
+	}
+	return one(t, w, out)
+}
+
+func one(t failing, w lb.Want, out lb.Outcome) []byte {
+	p := kubeapi.Patch(&w.Service, &out, time.Time{})
+	if p.Object != nil && p.Status != nil {
+		t.Fatalf("two patches: %s and %s", p.Object, p.Status)
+	}
+	if p.Object != nil {
+		return p.Object
+	}
+	return p.Status
+}
+
+// failing is a test, or one of many of rapid.
+type failing interface {
+	Fatalf(format string, args ...any)
 }
 
 // verdict reads "10.0.0.5,fd00::5 from kube-vip/cidr-global on eth0"; 0.0.0.0 and
