@@ -212,12 +212,12 @@ func (b Backend) FromPools() bool { return b == Announce || b == KubeVIP }
 // FromPools says whether any class has addresses from pools.
 func (c *Configuration) FromPools() bool { return slices.ContainsFunc(c.Backends(), Backend.FromPools) }
 
-// Backends are those of the classes that are served.
+// Backends are those of the classes that are served, each once.
 func (c *Configuration) Backends() []Backend {
 	var out []Backend
-	for _, b := range backends {
-		if slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Backend == b }) {
-			out = append(out, b)
+	for _, class := range c.Classes {
+		if !slices.Contains(out, class.Backend) {
+			out = append(out, class.Backend)
 		}
 	}
 	return out

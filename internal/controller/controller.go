@@ -52,6 +52,8 @@ type Options struct {
 
 	// Dialects in which pools and Services are written, our own first.
 	Dialects []compat.Dialect
+	// Schemes add the kinds of dialects.
+	Schemes []func(*runtime.Scheme) error
 	// Backends by the names that classes use. A class whose backend is not there is
 	// not served.
 	Backends map[config.Backend]Backend
@@ -166,7 +168,7 @@ func awaitManager(ctx context.Context, o Options, c *classes, kinds *optional) (
 }
 
 func newManager(o Options, c *classes, kinds *optional) (manager.Manager, error) {
-	scheme, err := newScheme()
+	scheme, err := newScheme(o.Schemes...)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	metallbapi "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat"
@@ -48,9 +47,10 @@ const (
 	retryAPIServer = time.Second
 )
 
-func newScheme() (*runtime.Scheme, error) {
+// newScheme has our own kinds, those of Kubernetes that are read, and more.
+func newScheme(more ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme, metallbapi.AddToScheme} {
+	for _, add := range append([]func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme}, more...) {
 		if err := add(s); err != nil {
 			return nil, err
 		}

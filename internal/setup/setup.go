@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	metallbapi "fairlead.io/api/metallb"
 	"fairlead.io/internal/backend/announce"
 	kubevipbackend "fairlead.io/internal/backend/kubevip"
 	"fairlead.io/internal/compat"
@@ -38,6 +39,7 @@ func Add(o *controller.Options, n Names) {
 	theirs := kubevip.Dialect{ConfigMap: types.NamespacedName(n.KubeVIPMap)}
 	ours := []compat.Dialect{native.Dialect{}, metallb.Dialect{Namespace: n.MetalLBNamespace}, theirs}
 	o.Dialects = append(slices.Clone(ours), o.Dialects...)
+	o.Schemes = append(o.Schemes, metallbapi.AddToScheme)
 	announces := &announce.Backend{Dialects: ours}
 	served := o.Config.Backends()
 	if o.Config.Uses(theirs.Name()) && !slices.Contains(served, config.KubeVIP) {

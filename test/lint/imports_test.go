@@ -11,17 +11,20 @@ var layers = [][]string{
 	{"api/..."},
 	{"internal/cloud", "internal/lb"},
 	{
-		"internal/cloudscale", "internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/kinds", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
+		"internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/ipam", "internal/kinds", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
-		"internal/backend/...", "internal/compat",
+		"internal/compat/native", "internal/compat/cloudscale",
 		"internal/member/membersim", // for tests and benchmarks
 	},
+	{"internal/compat/kubevip", "internal/compat/metallb"},
+	{"internal/backend/..."},
 	{"internal/agent/dhcplease", "internal/agent/write"},
 	{"internal/agent/sources"},
 	{"internal/agent", "internal/controller", "internal/nodes"},
-	{"internal/agent/layer2", "internal/agent/metallb"},
+	{"internal/agent/layer2", "internal/agent/metallb", "internal/controller/metallb"},
+	{"internal/setup"},
 	{"cmd/fairlead"},
 }
 
