@@ -66,11 +66,13 @@ func (b *Backend) gone(w *lb.Want) lb.Outcome {
 			continue
 		}
 		m := l.Leave(s, &w.Request)
-		if out.Marks.Annotations == nil {
-			out.Marks.Annotations = map[string]string{}
+		for key, value := range m.Annotations {
+			out.Marks.Annotate(key, value)
 		}
-		maps.Copy(out.Marks.Annotations, m.Annotations)
-		out.Marks.Labels, out.Marks.Removed = m.Labels, m.Removed
+		for key, value := range m.Labels {
+			out.Marks.Label(key, value)
+		}
+		out.Marks.Removed = append(out.Marks.Removed, m.Removed...)
 	}
 	return out
 }

@@ -42,9 +42,6 @@ func (Dialect) Read(o compat.Objects) compat.Reading {
 	return out
 }
 
-// Voice is plain.
-func (Dialect) Voice() compat.Voice { return compat.PlainVoice{} }
-
 // Notes name the pools of the addresses, and the families whose address is from a
 // DHCP server. What is out of pool goes on naming the pool that it is from: that
 // says how it is announced.
