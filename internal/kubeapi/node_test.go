@@ -1,11 +1,44 @@
 package kubeapi
 
 import (
+	"net/netip"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fairlead.io/internal/lb"
 )
+
+func TestNode(t *testing.T) {
+	n := parse[corev1.Node](t, `
+metadata: {name: worker-1, labels: {zone: a}}
+spec: {providerID: "cloud://1"}
+status:
+  addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: "fd00::1"}, {type: Hostname, address: worker-1}]
+  conditions: [{type: Ready, status: "True"}]
+`)
+	want := lb.Node{Name: "worker-1", ProviderID: "cloud://1", Labels: map[string]string{"zone": "a"},
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}, Ready: true, Receives: true}
+	if diff := cmp.Diff(want, Node(n), compareAddrs); diff != "" {
+		t.Error(diff)
+	}
+	for name, edit := range map[string]func(*corev1.Node){
+		"excluded":   func(n *corev1.Node) { n.Labels[corev1.LabelNodeExcludeBalancers] = "" },
+		"draining":   func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: drainTaint}} },
+		"going away": func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{} },
+	} {
+		o := n.DeepCopy()
+		if edit(o); Node(o).Receives || !Node(o).Ready {
+			t.Errorf("%s: %+v", name, Node(o))
+		}
+	}
+	n.Status.Conditions = nil
+	if got := Node(n); got.Ready || !got.Receives {
+		t.Errorf("not ready: %+v", got)
+	}
+}
 
 func TestNodeExcluded(t *testing.T) {
 	for value, want := range map[string]bool{"": true, "true": true, "whatever": true, "false": false, "0": false} {
