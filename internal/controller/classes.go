@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -100,11 +101,19 @@ func (c *classes) ignored(s *lb.Service) string {
 	return ""
 }
 
-// left says whether the backend gave s its addresses, and no class serves s now: the
+// leftBy is the backend that gave s its addresses, where no class serves s now: the
 // configuration has changed. Nobody else gets them while s is there, and s is left
-// alone.
-func (c *classes) left(b *Backend, s *lb.Service) bool {
-	return s.LoadBalancer && c.listed(s) == nil && b.held(s).Left
+// alone, by all backends. It is "" if none did.
+func (c *classes) leftBy(s *lb.Service) config.Backend {
+	if !s.LoadBalancer || c.listed(s) != nil {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.backends)) {
+		if c.backends[name].held(s).Left {
+			return name
+		}
+	}
+	return ""
 }
 
 // reading is how Services of class are read.

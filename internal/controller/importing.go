@@ -155,22 +155,18 @@ func (i *importer) listServices(ctx context.Context) ([]imported, error) {
 		for n := range page.Items {
 			page.Items[n].ManagedFields = nil
 			s := kubeapi.Service(&page.Items[n])
-			for name, b := range i.classes.backends {
-				class := i.classes.of(s)
-				serves := class != nil && class.Backend == name && i.classes.settles(class)
-				if !serves && !(i.classes.fromPools(name) && i.classes.left(b, s)) {
-					continue
-				}
-				held, ok := known[name][s.UID]
-				if !ok {
-					held = b.held(s)
-				}
-				if !serves {
-					class = nil
-				}
-				out = append(out, imported{service: s, class: class, backend: name, held: held})
-				break
+			class, name := i.classes.of(s), i.classes.leftBy(s)
+			if class != nil {
+				name = class.Backend
 			}
+			if name == "" || class != nil && !i.classes.settles(class) || class == nil && !i.classes.fromPools(name) {
+				continue
+			}
+			held, ok := known[name][s.UID]
+			if !ok {
+				held = i.classes.backends[name].held(s)
+			}
+			out = append(out, imported{service: s, class: class, backend: name, held: held})
 		}
 		if opts.Continue = page.Continue; opts.Continue == "" {
 			return out, nil

@@ -2,51 +2,50 @@ package controller
 
 import (
 	"context"
-	"log/slog"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	crfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/backend"
+	"fairlead.io/internal/backend/announce"
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/lb"
 )
 
 // A pool that arrives while Services are being imported is told to the ledger
 // by its own reconcile; the import must not take it away again, for nothing
 // would bring it back.
 func TestImportKeepsPoolsThatArriveMeanwhile(t *testing.T) {
-	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects := crfake.NewClientBuilder().WithScheme(scheme).Build()
-	l := newLedger(func([]types.NamespacedName) {})
-	sources := poolSources{cache: objects, config: config.Default()}
-	api := fake.NewClientset()
+	objects, api := objectsOf(t), fake.NewClientset()
+	c := commonOf(classesOf(config.Default(), nil), objects, api)
 	api.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		pool := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"192.0.2.0/28"}}}
 		if err := objects.Create(t.Context(), pool); err != nil {
 			return true, nil, err
 		}
-		_, err := (&pools{poolSources: sources, ledger: l}).Reconcile(t.Context(), reconcile.Request{})
+		_, err := (&pools{common: c, changed: func([]lb.Dialect) {}}).Reconcile(t.Context(), reconcile.Request{})
 		return err != nil, nil, err
 	})
-	i := &importer{poolSources: sources, cache: readCache{Cache: nil, reader: objects}, client: api, ledger: l, log: slog.New(slog.DiscardHandler)}
+	i := &importer{common: c, cache: readCache{reader: objects}}
 	if _, err := i.importAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(l.usage()); n != 1 {
+	if n := len(c.ledger.usage()); n != 1 {
 		t.Errorf("after the import the ledger has %d pools, want the one that arrived", n)
 	}
 }
@@ -55,17 +54,9 @@ func TestImportKeepsPoolsThatArriveMeanwhile(t *testing.T) {
 // namespace has not arrived keeps what it has and gets nothing, for without the
 // namespace's labels it would get an address that is not for it.
 func TestServiceWaitsForItsNamespace(t *testing.T) {
-	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
 	service := func(name string, has ...string) *corev1.Service {
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
-		s.Spec.Type, s.Spec.IPFamilies = corev1.ServiceTypeLoadBalancer, []corev1.IPFamily{corev1.IPv4Protocol}
+		s := serviceOf(name, "", false, has...)
 		s.Annotations = map[string]string{native.AnnotationReallocate: "true"}
-		for _, ip := range has {
-			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
-		}
 		return s
 	}
 	young, old := service("young"), service("old", "192.0.2.7")
@@ -73,15 +64,13 @@ func TestServiceWaitsForItsNamespace(t *testing.T) {
 		NamespaceSelectors: []metav1.LabelSelector{{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: metav1.LabelSelectorOpDoesNotExist}}}}}}
 	team := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"192.0.2.0/28"},
 		NamespaceSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"team": "a"}}}}}
-	objects := crfake.NewClientBuilder().WithScheme(scheme).WithObjects(young, old, strangers, team).WithStatusSubresource(&corev1.Service{}).Build()
-	api := fake.NewClientset(young, old)
-	l, log := newLedger(func([]types.NamespacedName) {}), slog.New(slog.DiscardHandler)
-	i := &importer{poolSources: poolSources{cache: objects, config: config.Default()}, cache: readCache{reader: objects}, client: api, ledger: l, log: log}
+	objects, api := objectsOf(t, young, old, strangers, team), fake.NewClientset(young, old)
+	shared := commonOf(classesOf(config.Default(), nil), objects, api)
+	i := &importer{common: shared, cache: readCache{reader: objects}}
 	if _, err := i.importAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := &services{cache: objects, client: api, config: config.Default(), ledger: l, log: log, waited: prometheus.NewHistogram(timeToAddressOpts),
-		events: newEvents(api, log, func() bool { return false })}
+	c := &services{common: shared, name: config.Announce, backend: shared.classes.backends[config.Announce]}
 	check := func(want map[string]string) {
 		t.Helper()
 		for _, name := range []string{"young", "old"} {
@@ -89,7 +78,7 @@ func TestServiceWaitsForItsNamespace(t *testing.T) {
 			if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 				t.Fatal(err)
 			}
-			if v, _ := l.alloc.Verdict(key); addressList(v.Addresses) != want[name] {
+			if v, _ := c.ledger.alloc.Verdict(key); addressList(v.Addresses) != want[name] {
 				t.Errorf("%s has %v, want %s", name, v.Addresses, want[name])
 			}
 		}
@@ -101,16 +90,183 @@ func TestServiceWaitsForItsNamespace(t *testing.T) {
 	check(map[string]string{"young": "192.0.2.0", "old": "192.0.2.7"})
 }
 
-// readCache is a cache of which only reading is used.
-type readCache struct {
-	cache.Cache
-	reader client.Reader
+// knowing is a backend that can be asked what Services have.
+type knowing struct {
+	announce.Backend
+	knows map[types.UID]lb.Held
+	fails error
 }
 
-func (c readCache) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return c.reader.Get(ctx, key, o, opts...)
+func (k *knowing) Import(context.Context) (map[types.UID]lb.Held, error) { return k.knows, k.fails }
+
+var _ backend.Importer = (*knowing)(nil)
+
+// What a backend knows counts before what Services say. One that cannot be asked
+// stops nobody.
+func TestImportAsksBackends(t *testing.T) {
+	known, unknown := serviceOf("known", "", false, "192.0.2.7"), serviceOf("unknown", "", false, "192.0.2.8")
+	pool := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"192.0.2.0/28"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	knows := map[types.UID]lb.Held{"known": {Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}, Evidence: lb.Proven}}
+	for name, test := range map[string]struct {
+		backend *knowing
+		want    map[string]string
+	}{
+		"it says":  {&knowing{knows: knows}, map[string]string{"known": "192.0.2.9", "unknown": "192.0.2.8"}},
+		"it fails": {&knowing{knows: knows, fails: errors.New("away")}, map[string]string{"known": "192.0.2.7", "unknown": "192.0.2.8"}},
+	} {
+		objects := objectsOf(t, pool.DeepCopy(), namespace.DeepCopy())
+		c := commonOf(classesOf(config.Default(), map[config.Backend]backend.Backend{config.Announce: test.backend}), objects, fake.NewClientset(known, unknown))
+		n, err := (&importer{common: c, cache: readCache{reader: objects}}).importAll(t.Context())
+		if err != nil || n != 2 {
+			t.Fatalf("%s: imported %d, %v", name, n, err)
+		}
+		for service, want := range test.want {
+			if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); addressList(v.Addresses) != want {
+				t.Errorf("%s: %s has %v, want %s", name, service, v.Addresses, want)
+			}
+		}
+	}
 }
 
-func (c readCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return c.reader.List(ctx, list, opts...)
+// Services are imported that a class with pools serves, or that a backend has
+// left; not those of others.
+func TestImportTakesWhatIsHeld(t *testing.T) {
+	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}, {Name: "cloud", Backend: cloud}}}
+	labelled := serviceOf("given", "gone", false)
+	labelled.Labels = map[string]string{kubevip.Label: kubevip.LabelValue}
+	labelled.Annotations = map[string]string{kubevip.AnnotationAddresses: "192.0.2.4", kubevip.AnnotationGiven: "192.0.2.4"}
+	api := fake.NewClientset(
+		serviceOf("served", "", false, "192.0.2.1"), serviceOf("left", "gone", true, "192.0.2.2"), labelled,
+		serviceOf("another's", "gone", false, "192.0.2.5"), serviceOf("of a cloud", "cloud", true, "192.0.2.6"))
+	objects := objectsOf(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
+		&v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"192.0.2.0/28"}}})
+	c := commonOf(classesOf(cfg, map[config.Backend]backend.Backend{cloud: idle{}}), objects, api)
+	if _, err := (&importer{common: c, cache: readCache{reader: objects}}).importAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for service, want := range map[string]string{"served": "192.0.2.1", "left": "192.0.2.2", "given": "192.0.2.4", "another's": "", "of a cloud": ""} {
+		if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); addressList(v.Addresses) != want {
+			t.Errorf("%s has %v, want %q", service, v.Addresses, want)
+		}
+	}
+}
+
+// A Service that a class no longer serves is looked at by all backends. Whoever of
+// them comes first or last, it keeps what one of them has given it, and nobody
+// writes anything on it.
+func TestLeftServiceKeepsItsAddresses(t *testing.T) {
+	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}, {Name: "cloud", Backend: cloud}}}
+	given := serviceOf("given", "gone", false)
+	given.Labels = map[string]string{kubevip.Label: kubevip.LabelValue}
+	given.Annotations = map[string]string{kubevip.AnnotationAddresses: "192.0.2.4", kubevip.AnnotationGiven: "192.0.2.4", native.AnnotationAllocatedFrom: "kube-vip/cidr-global"}
+	announced := serviceOf("announced", "gone", true, "192.0.2.4")
+	for _, s := range []*corev1.Service{given, announced} {
+		for _, order := range [][]config.Backend{{config.Announce, config.KubeVIP, cloud}, {cloud, config.KubeVIP, config.Announce}, {config.KubeVIP, cloud, config.Announce}} {
+			api := fake.NewClientset(s.DeepCopy())
+			c := commonOf(classesOf(cfg, map[config.Backend]backend.Backend{cloud: idle{}}), objectsOf(t, s.DeepCopy()), api)
+			key := types.NamespacedName{Namespace: "shop", Name: s.Name}
+			for range 2 {
+				for _, name := range order {
+					svc := &services{common: c, name: name, backend: c.classes.backends[name]}
+					if _, err := svc.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if v, _ := c.ledger.alloc.Verdict(key); addressList(v.Addresses) != "192.0.2.4" {
+				t.Errorf("%s, looked at by %v: has %v", s.Name, order, v.Addresses)
+			}
+			if events := told(c.events); len(events) > 0 || len(api.Actions()) > 0 {
+				t.Errorf("%s, looked at by %v: told %q, did %v", s.Name, order, events, api.Actions())
+			}
+		}
+	}
+}
+
+// A Service that several have given something is let go by each of them when it is
+// deleted.
+func TestLeftServiceIsLetGo(t *testing.T) {
+	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}}}
+	s := serviceOf("web", "gone", true, "192.0.2.4")
+	s.Labels, s.Finalizers, s.DeletionTimestamp = map[string]string{kubevip.Label: kubevip.LabelValue}, []string{kubevip.Finalizer}, &metav1.Time{Time: time.Now()}
+	api := fake.NewClientset(s.DeepCopy())
+	c := commonOf(classesOf(cfg, nil), objectsOf(t, s.DeepCopy()), api)
+	key := types.NamespacedName{Namespace: "shop", Name: s.Name}
+	for _, name := range []config.Backend{config.KubeVIP, config.Announce} {
+		svc := &services{common: c, name: name, backend: c.classes.backends[name]}
+		if _, err := svc.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var patches []string
+	for _, a := range api.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok {
+			patches = append(patches, string(p.GetPatch()))
+		}
+	}
+	if len(patches) != 1 || !strings.Contains(patches[0], `"$deleteFromPrimitiveList/finalizers":["`+kubevip.Finalizer+`"]`) {
+		t.Errorf("written: %q", patches)
+	}
+	if v, _ := c.ledger.alloc.Verdict(key); addressList(v.Addresses) != "192.0.2.4" {
+		t.Errorf("before it is gone it has %v", v.Addresses)
+	}
+}
+
+// What cannot be listed is tried again, and nothing counts as known before. Of
+// several that wait, one imports for all.
+func TestImportIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists, api := 0, fake.NewClientset()
+		api.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+			lists++
+			return lists == 1, nil, errors.New("away")
+		})
+		objects := objectsOf(t)
+		i := &importer{common: commonOf(classesOf(config.Default(), nil), objects, api), cache: readCache{reader: objects}}
+		began := time.Now()
+		go func() {
+			if err := i.WaitForSync(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		if i.ledger.isImported() {
+			t.Error("imported, though nothing was listed")
+		}
+		<-i.ledger.imported
+		synctest.Wait()
+		if took := time.Since(began); took != importRetry || lists != 2 {
+			t.Errorf("took %v and %d lists", took, lists)
+		}
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				if err := i.WaitForSync(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if lists != 2 {
+			t.Errorf("listed %d times", lists)
+		}
+	})
+}
+
+// An import that never succeeds ends with the controller.
+func TestImportEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fake.NewClientset()
+		api.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("away")
+		})
+		objects := objectsOf(t)
+		i := &importer{common: commonOf(classesOf(config.Default(), nil), objects, api), cache: readCache{reader: objects}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := i.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) || i.ledger.isImported() {
+			t.Errorf("imported: %v, %v", i.ledger.isImported(), err)
+		}
+	})
 }

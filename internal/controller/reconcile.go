@@ -130,10 +130,12 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 	in, held := c.classes.readingOf(c.name), c.backend.held(s)
 	w := lb.Want{Service: *s, Gone: true, DryRun: c.dryRun(s)}
 	w.Request = c.unchanged(s, in, held)
-	if c.classes.left(c.backend, s) {
+	if by := c.classes.leftBy(s); by != "" {
 		c.forget(s.Key)
-		c.ledger.settle(w.Request, held.Addresses)
-		if !s.Deleting {
+		if by == c.name {
+			c.ledger.settle(w.Request, held.Addresses)
+		}
+		if !s.Deleting || !held.Left {
 			return reconcile.Result{}, nil
 		}
 		return c.sync(ctx, w, &memo{}, held)
