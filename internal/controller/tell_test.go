@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/lb"
+)
+
+func TestEventsInMetalLBsWords(t *testing.T) {
+	addresses := []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("fd00::7")}
+	lan := []lb.PoolKey{{Dialect: lb.MetalLB, Name: "lan"}}
+	edge := []lb.PoolKey{{Dialect: lb.Native, Name: "edge"}}
+	for name, test := range map[string]struct {
+		voice                   lb.Dialect
+		v                       lb.Verdict
+		reason, source, message string
+	}{
+		"allocated": {voice: lb.Native, v: lb.Verdict{Addresses: addresses, Pools: lan, Reason: lb.Reason{Code: lb.Ready, Text: "It has."}},
+			reason: "IPAllocated", source: "metallb-controller", message: `Assigned IP ["192.0.2.7" "fd00::7"]. It has.`},
+		"from a pool of ours": {voice: lb.MetalLB, v: lb.Verdict{Addresses: addresses, Pools: edge, Reason: lb.Reason{Code: lb.Ready, Text: "It has."}},
+			reason: "Ready", source: "fairlead", message: "It has."},
+		"nothing, asked of MetalLB": {voice: lb.MetalLB, v: lb.Verdict{Reason: lb.Reason{Code: lb.PoolExhausted, Text: "No available IPs: full."}},
+			reason: "AllocationFailed", source: "metallb-controller", message: `Failed to allocate IP for "shop/web": no available IPs: full.`},
+		"nothing, asked of us": {voice: lb.Native, v: lb.Verdict{Reason: lb.Reason{Code: lb.PoolExhausted, Text: "Full."}},
+			reason: "PoolExhausted", source: "fairlead", message: "Full."},
+		"what MetalLB has no word for": {voice: lb.MetalLB, v: lb.Verdict{Addresses: addresses, Reason: lb.Reason{Code: lb.OutOfPool, Text: "Out."}},
+			reason: "OutOfPool", source: "metallb-controller", message: "Out."},
+	} {
+		c := &services{common: commonOf(classesOf(config.Default(), nil), nil, nil)}
+		w := &lb.Want{Verdict: test.v, Request: lb.Request{Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Voice: test.voice}}
+		c.tell(w, &memo{}, &lb.Outcome{Reason: test.v.Reason}, test.v.Reason)
+		waiting, _ := c.events.next()
+		e := waiting.object()
+		if e.Reason != test.reason || e.Source.Component != test.source || e.Message != test.message {
+			t.Errorf("%s: %s from %s: %s", name, e.Reason, e.Source.Component, e.Message)
+		}
+	}
+}
+
+// Where all pools are MetalLB's, a Service that has nothing is told so in its
+// words, whichever dialect its class has first.
+func TestVoiceFollowsThePools(t *testing.T) {
+	lan := lb.Pool{Key: lb.PoolKey{Dialect: lb.MetalLB, Name: "lan"}}
+	edge := lb.Pool{Key: lb.PoolKey{Dialect: lb.Native, Name: "edge"}}
+	theirs := lb.Pool{Key: lb.PoolKey{Dialect: lb.KubeVIP, Name: "cidr-global"}}
+	for _, test := range []struct {
+		pools []lb.Pool
+		uses  []lb.Dialect
+		want  lb.Dialect
+	}{
+		{pools: nil, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.Native},
+		{pools: []lb.Pool{lan}, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.MetalLB},
+		{pools: []lb.Pool{lan}, uses: []lb.Dialect{lb.Native}, want: lb.Native},
+		{pools: []lb.Pool{lan, edge}, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.Native},
+		{pools: []lb.Pool{theirs}, uses: []lb.Dialect{lb.Native, lb.KubeVIP}, want: lb.Native}, // who does not speak alone
+		{pools: []lb.Pool{theirs}, uses: []lb.Dialect{lb.KubeVIP, lb.Native}, want: lb.KubeVIP},
+	} {
+		c := commonOf(classesOf(config.Default(), nil), nil, nil)
+		c.ledger.setPools(test.pools)
+		if got := c.voice(&lb.Request{Dialects: test.uses, Voice: test.uses[0]}, &lb.Verdict{}); got != c.classes.voice(test.want) {
+			t.Errorf("%v, pools %v: %T", test.uses, test.pools, got)
+		}
+	}
+}
+
+// What a Service gives back is told if it asks for something else than when it
+// got it, and not if it lost it to another one.
+func TestGivenBackAddressesAreTold(t *testing.T) {
+	has := []netip.Addr{netip.MustParseAddr("192.0.2.7")}
+	other := []netip.Addr{netip.MustParseAddr("192.0.2.8")}
+	before := lb.Request{Families: []lb.Family{lb.IPv4}, Pool: "lan", ShareKey: "a", Addresses: has}
+	for name, test := range map[string]struct {
+		change func(*lb.Request)
+		now    []netip.Addr
+		want   string
+	}{
+		"another address": {change: func(r *lb.Request) { r.Addresses = other }, now: other, want: "it asks for another address"},
+		"another pool":    {change: func(r *lb.Request) { r.Pool, r.Addresses = "edge", nil }, now: other, want: "it asks for another pool"},
+		"another key":     {change: func(r *lb.Request) { r.ShareKey = "b" }, want: "with the sharing key"},
+		"other families":  {change: func(r *lb.Request) { r.Families = []lb.Family{lb.IPv6} }, want: "it asks for other IP families"},
+		"to move":         {change: func(r *lb.Request) { r.Reallocate = true }, now: other, want: "it asks to be moved"},
+		"lost it":         {change: func(*lb.Request) {}, now: other},
+		"keeps it":        {change: func(r *lb.Request) { r.ShareKey = "b" }, now: has},
+		"gets another":    {change: func(r *lb.Request) { r.Policy = lb.PreferDualStack }, now: append(other, has...)},
+	} {
+		c := &services{common: commonOf(classesOf(config.Default(), nil), nil, nil)}
+		m := &memo{written: "7", published: has, asked: askedOf(&before)}
+		w := &lb.Want{Request: before, Verdict: lb.Verdict{Addresses: test.now}}
+		test.change(&w.Request)
+		c.tellReleased(w, m, &lb.Outcome{Ingress: []lb.Ingress{}})
+		e, told := c.events.next()
+		if told != (test.want != "") || !strings.Contains(e.event.Message, test.want) {
+			t.Errorf("%s: %v %s", name, told, e.event.Message)
+		}
+		if told && !strings.Contains(e.event.Message, "192.0.2.7:") {
+			t.Errorf("%s: %s", name, e.event.Message)
+		}
+	}
+}
