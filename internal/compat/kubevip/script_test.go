@@ -1,6 +1,7 @@
 package kubevip
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 // TestScripts reads testdata/*.txtar: the data of the ConfigMap in "data", and what
 // it is translated to below: "pools", "problems" and, for the namespaces that are
 // named there, "namespaces". Then Services, each in "service", followed by what it
-// asks for and has in "asks".
+// asks for and has in "asks". "events" has the events of reasons that lines start with.
 func TestScripts(t *testing.T) {
 	script.Sections(t, func() script.Section {
 		config := Parse(nil)
@@ -36,6 +37,8 @@ func TestScripts(t *testing.T) {
 				s = kubeapi.Service(new(decode[corev1.Service](t, text)))
 			case "asks":
 				return showService(config, s)
+			case "events":
+				return showEvents(text)
 			default:
 				t.Errorf("what is %q?", name)
 			}
@@ -160,4 +163,15 @@ func requestOf(s *lb.Service) lb.Request {
 		r.Policy = lb.SingleStack
 	}
 	return r
+}
+
+// showEvents tells the reasons whose codes lines start with.
+func showEvents(lines string) string {
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		code, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		e := Dialect{}.Voice().Event(lb.Reason{Code: lb.Code(code), Text: "It is so."}, &lb.Request{}, &lb.Verdict{})
+		fmt.Fprintf(&out, "%s: %s by %s: %s\n", code, e.Reason, cmp.Or(e.Component, "Fairlead"), e.Message)
+	}
+	return out.String()
 }

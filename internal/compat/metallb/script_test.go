@@ -1,13 +1,15 @@
 package metallb
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +24,8 @@ import (
 // TestObjects reads testdata/*.txtar: objects of MetalLB's kinds in "objects", and
 // below what they are translated to: "pools" and "problems". Where there is a file
 // "orphans", it has the name of a pool that is gone in its first line and then the
-// advertisements of its addresses.
+// advertisements of its addresses. "events" has the events of reasons that lines start
+// with.
 func TestObjects(t *testing.T) {
 	script.Sections(t, func() script.Section {
 		objects := &Objects{}
@@ -38,6 +41,8 @@ func TestObjects(t *testing.T) {
 			case "orphans":
 				pool, _, _ := strings.Cut(text, "\n")
 				return pool + "\n" + showAdvertisements(objects.Orphans(pool))
+			case "events":
+				return showEvents(text)
 			default:
 				t.Errorf("what is %q?", name)
 			}
@@ -59,7 +64,7 @@ func inAnyOrder(t *testing.T, o *Objects) {
 		shuffled.Unserved = shuffle(o.Unserved)
 		pools, problems := shuffled.Translate()
 		if got := showPools(pools) + showProblems(problems); got != want {
-			t.Fatalf("another order of the objects changes what they say (-want +got):\n%s", cmp.Diff(want, got))
+			t.Fatalf("another order of the objects changes what they say (-want +got):\n%s", gocmp.Diff(want, got))
 		}
 	}
 }
@@ -186,4 +191,15 @@ func showSelectors(selectors []labels.Selector) string {
 		}
 	}
 	return strings.Join(out, " or ")
+}
+
+// showEvents tells the reasons whose codes lines start with.
+func showEvents(lines string) string {
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		code, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		e := Dialect{}.Voice().Event(lb.Reason{Code: lb.Code(code), Text: "It is so."}, &lb.Request{Service: types.NamespacedName{Namespace: "shop", Name: "web"}}, &lb.Verdict{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}})
+		fmt.Fprintf(&out, "%s: %s by %s: %s\n", code, e.Reason, cmp.Or(e.Component, "Fairlead"), e.Message)
+	}
+	return out.String()
 }
