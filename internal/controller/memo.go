@@ -85,7 +85,8 @@ func (m *memos) of(s *lb.Service, says *lb.Reason, now time.Time) *memo {
 	case says != nil:
 		fresh.told = *says
 	}
-	fresh.reason.Store(&fresh.told)
+	stands := fresh.told // a copy: who counts does not wait for who tells
+	fresh.reason.Store(&stands)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
