@@ -43,6 +43,8 @@ type Class struct {
 	// Words is the dialect that the class's backend speaks, whatever its pools; "" is
 	// none.
 	Words lb.Dialect
+	// Plans says that the class's backend can tell what it would do without doing it.
+	Plans bool
 }
 
 // Kind of objects.

@@ -119,7 +119,7 @@ func (c *classes) leftBy(s *lb.Service) config.Backend {
 // reading is how Services of class are read.
 func (c *classes) reading(class *config.Class) compat.Class {
 	b := c.backends[class.Backend]
-	out := compat.Class{Dialects: class.Pools, Words: b.words()}
+	out := compat.Class{Dialects: class.Pools, Words: b.words(), Plans: b.Plans}
 	if _, ok := b.Backend.(backend.Inventory); ok && !slices.Contains(out.Dialects, out.Words) {
 		out.Dialects = append(slices.Clone(out.Dialects), out.Words)
 	}
@@ -138,7 +138,7 @@ func (c *classes) readingOf(name config.Backend) compat.Class {
 					out.Dialects = append(out.Dialects, d)
 				}
 			}
-			out.Words = in.Words
+			out.Words, out.Plans = in.Words, in.Plans
 		}
 	}
 	return out

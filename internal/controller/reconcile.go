@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -20,10 +19,6 @@ import (
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
-
-// AnnotationDryRun "true" on a Service of a backend that makes plans: what would be
-// changed is told in an event, and nothing is done.
-const AnnotationDryRun = "fairlead.io/dry-run"
 
 // conflictRetry is when a Service is looked at again after somebody else wrote
 // it at the same moment; usually the watch is faster.
@@ -90,12 +85,13 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if m.stale(s) {
 		return reconcile.Result{}, nil
 	}
-	w := lb.Want{Service: *s, Gone: s.Deleting, DryRun: c.dryRun(s)}
+	w := lb.Want{Service: *s, Gone: s.Deleting}
 	if c.classes.settles(class) {
 		if c.settle(&w, m, held, class, labels); w.Request.AsIs && !w.Gone {
 			return reconcile.Result{}, nil
 		}
 	} else {
+		w.Request = c.readings.current().Request(s, nil, c.classes.reading(class))
 		w.Request.Voice = c.backend.words()
 	}
 	return c.sync(ctx, w, m, held)
@@ -128,7 +124,7 @@ func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class
 // more keeps its addresses.
 func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, error) {
 	in, held := c.classes.readingOf(c.name), c.backend.held(s)
-	w := lb.Want{Service: *s, Gone: true, DryRun: c.dryRun(s)}
+	w := lb.Want{Service: *s, Gone: true}
 	w.Request = c.unchanged(s, in, held)
 	if by := c.classes.leftBy(s); by != "" {
 		c.forget(s.Key)
@@ -162,6 +158,7 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 
 // sync lets the backend do its part and concludes.
 func (c *services) sync(ctx context.Context, w lb.Want, m *memo, held lb.Held) (reconcile.Result, error) {
+	w.DryRun = c.backend.DryRun || w.Request.DryRun
 	if err := c.complete(ctx, &w); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -186,17 +183,6 @@ func (c *services) sync(ctx context.Context, w lb.Want, m *memo, held lb.Held) (
 		return reconcile.Result{}, fmt.Errorf("backend %s, service %s: %w", c.name, w.Service.Key, err)
 	}
 	return reconcile.Result{RequeueAfter: out.Again}, nil
-}
-
-// dryRun says whether only to tell what would be done. Who cannot be understood
-// wants to be careful.
-func (c *services) dryRun(s *lb.Service) bool {
-	v, annotated := s.Annotations[AnnotationDryRun]
-	if !c.backend.Plans || !annotated {
-		return c.backend.DryRun
-	}
-	yes, err := strconv.ParseBool(v)
-	return c.backend.DryRun || yes || err != nil
 }
 
 func (c *services) forget(key types.NamespacedName) {

@@ -78,6 +78,9 @@ type Request struct {
 	// one that has an address is told in those of its pool.
 	Voice Dialect
 
+	// DryRun: what a plan would change is told, and nothing is done.
+	DryRun bool
+
 	// Interface on which the Service is to be announced, where its namespace has one.
 	Interface string
 

@@ -36,6 +36,17 @@ const (
 	AnnotationReallocate = "fairlead.io/reallocate"
 )
 
+// Annotations that people set on a Service whose backend makes plans: a cloud's.
+const (
+	// AnnotationDryRun makes Fairlead report what it would change, and what that would
+	// cost, in an event. It changes nothing.
+	//
+	// Type: "true" or "false"
+	// Default: "false"
+	// Impact: none; changes wait until the annotation is removed
+	AnnotationDryRun = "fairlead.io/dry-run"
+)
+
 // Annotations that Fairlead writes on a Service.
 const (
 	// AnnotationAllocatedFrom contains the pool of the Service's addresses.

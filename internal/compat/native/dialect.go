@@ -75,7 +75,7 @@ func (r reading) Warnings() []lb.Warning { return nil } // they are in the Pools
 
 // Amend adds what our annotations ask for, and that Pools cannot be read.
 func (r reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
-	amend(q, s)
+	amend(q, s, in)
 	if r.unread != "" && slices.Contains(in.Dialects, lb.Native) {
 		reason := lb.PoolsUnreadable.With("kind Pool", r.unread, "Install Fairlead's CRDs (chart value crds.enabled), and allow it to get, list and watch that")
 		q.Unread = &reason

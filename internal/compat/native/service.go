@@ -8,17 +8,18 @@ import (
 
 	"go4.org/netipx"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/lb"
 )
 
 // amend adds to r what s asks for in our own annotations. What cannot be understood
 // is said in Request.Invalid.
-func amend(r *lb.Request, s *lb.Service) {
+func amend(r *lb.Request, s *lb.Service, in compat.Class) {
 	r.Pool = strings.TrimSpace(s.Annotations[AnnotationPool])
 	r.From = from(s)
 	r.ShareKey = strings.TrimSpace(s.Annotations[AnnotationShare])
 	var wrong problems
-	wrong.unknown(s)
+	wrong.unknown(s, in)
 	r.Addresses = wrong.addresses(s)
 	if v, ok := s.Annotations[AnnotationReallocate]; ok {
 		yes, err := strconv.ParseBool(v)
@@ -26,6 +27,10 @@ func amend(r *lb.Request, s *lb.Service) {
 			wrong.add("Annotation %s: %q is neither true nor false", AnnotationReallocate, v)
 		}
 		r.Reallocate = yes
+	}
+	if v, ok := s.Annotations[AnnotationDryRun]; ok {
+		yes, err := strconv.ParseBool(v)
+		r.DryRun = in.Plans && (yes || err != nil) // an unreadable value must not change anything
 	}
 	if len(wrong) > 0 {
 		reason := lb.InvalidRequest.With(strings.Join(wrong, "; "))
@@ -70,10 +75,10 @@ var (
 
 // unknown notes annotations that look like ours and are not: a misspelt wish that
 // is passed over in silence gives the Service another address than it asks for.
-func (w *problems) unknown(s *lb.Service) {
+func (w *problems) unknown(s *lb.Service, in compat.Class) {
 	var names []string
 	for name := range s.Annotations {
-		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) && !slices.Contains(written, name) {
+		if planned := name == AnnotationDryRun && in.Plans; strings.HasPrefix(name, prefix) && !planned && !slices.Contains(known, name) && !slices.Contains(written, name) {
 			names = append(names, name)
 		}
 	}
