@@ -22,6 +22,8 @@ type holding struct {
 	// rival is a host on the LAN that is no node and uses the address; it is not
 	// used here until a probe finds it free.
 	rival net.HardwareAddr
+	// lost: the rival is a node that was no member when it announced the address.
+	lost bool
 	// reported is when an event last said so.
 	reported time.Time
 	// tenants are the Services with an event that says that it is here, and refused
@@ -220,6 +222,7 @@ func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now
 		if now.Sub(h.since) > rivalGrace {
 			a.log.Warn("a node that is no member announces the address", "address", addr, "node", node)
 			a.yield(addr, h, mac, now)
+			h.lost = true
 		}
 		return
 	}
@@ -243,7 +246,7 @@ func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, iface
 // yield stops using an address until it is free. The claim stays, so that no
 // other node runs into the same.
 func (a *agent) yield(addr netip.Addr, h *holding, mac net.HardwareAddr, now time.Time) {
-	h.rival, h.retry = mac, now.Add(rivalRetry)
+	h.rival, h.lost, h.retry = mac, false, now.Add(rivalRetry)
 	a.reportDirty = true
 	if h.up {
 		a.lowering = append(a.lowering, addr)
@@ -251,12 +254,16 @@ func (a *agent) yield(addr netip.Addr, h *holding, mac net.HardwareAddr, now tim
 }
 
 // forgive tries addresses again that were left to a host that has turned out to
-// be a node: agents that are started at the same moment ask for the same
-// addresses before they know each other.
-func (a *agent) forgive() {
+// be a node: agents that are started at the same moment ask for the same addresses
+// before they know each other. A node that was lost and is back has the address: it
+// is a member again a moment before its claims arrive, which are waited for.
+func (a *agent) forgive(now time.Time) {
 	for addr, h := range a.held {
 		if h.rival != nil && isMember(a.members, h.rival) {
-			h.rival = nil
+			if h.lost {
+				a.settle(now, a.ifacesOf(addr)...)
+			}
+			h.rival, h.lost = nil, false
 			a.dirty[addr] = true
 			a.reportDirty = true
 		}

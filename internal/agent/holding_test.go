@@ -167,12 +167,12 @@ func TestForgive(t *testing.T) {
 	a := newTestAgent(t)
 	a.held[vip] = &holding{rival: macs["b"], retry: time.Now().Add(time.Hour)}
 	setAlive(a, "b", false)
-	a.forgive()
+	a.forgive(time.Now())
 	if a.held[vip].rival == nil {
 		t.Error("b is no member yet")
 	}
 	setAlive(a, "b", true)
-	a.forgive()
+	a.forgive(time.Now())
 	if a.held[vip].rival != nil || !a.dirty[vip] {
 		t.Error("b is still a rival")
 	}

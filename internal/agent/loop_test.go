@@ -281,6 +281,34 @@ func TestLoopInherits(t *testing.T) {
 	}
 }
 
+// A node that was lost and has taken the address keeps it when it is a member again,
+// although its claim arrives a moment after it.
+func TestLoopLostNodeIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newCluster(), []string{"b"}, nil)
+		claimedBy(r, "a")
+		after(5 * time.Second)
+		r.has("taken", true)
+		b := nodeObject("b", "192.0.2.2")
+		r.cluster.put(b)
+		r.changed(b)
+		after(time.Second)
+		meta := r.group.members["b"]
+		r.group.die("b")
+		after(time.Second)
+		r.announcer.use(vip, macs["b"])
+		synctest.Wait()
+		r.has("left to b", false)
+
+		r.group.change(func() { r.group.members["b"] = meta })
+		after(settlePause / 10)
+		r.has("b is back", false)
+		r.group.claim(vip, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 9, Up: true})
+		after(time.Minute)
+		r.has("b has claimed it", false)
+	})
+}
+
 // What the kernel refuses is neither announced nor claimed, and tried again.
 func TestLoopKernelRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (a *agent) look(now time.Time) {
 	}
 	members[a.node] = meta
 	a.members = members
-	a.forgive()
+	a.forgive(now)
 	if others := len(members) - 1; others != a.others {
 		a.others, a.reportDirty = others, true
 	}
