@@ -75,6 +75,56 @@ func TestListCacheFails(t *testing.T) {
 	})
 }
 
+// Who waited for a failure, but needs nothing that new, gets what there is.
+func TestListCacheFailsForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists := 0
+		l := newServers(func(context.Context) ([]server, error) {
+			if lists++; lists == 2 {
+				<-time.After(time.Second)
+				return nil, errors.New("broken")
+			}
+			return []server{{"a"}}, nil
+		})
+		if _, err := l.Within(t.Context(), LookAge); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * time.Second)
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := l.Within(t.Context(), MissAge); err == nil {
+				t.Error("the list was not read")
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if got, err := l.Within(t.Context(), LookAge); err != nil || len(got) != 1 {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+		all.Wait()
+	})
+}
+
+// What was returned stays as it is, whatever changes.
+func TestListsAreNotChanged(t *testing.T) {
+	l := newServers(func(context.Context) ([]server, error) {
+		return append(make([]server, 0, 8), server{"a"}, server{"b"}), nil
+	})
+	before, err := l.Within(t.Context(), LookAge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Put(server{"c"})
+	after := l.Peek()
+	l.Drop("a")
+	l.Put(server{"d"})
+	l.Edit("b", func(s *server) { s.id = "b" })
+	if !slices.Equal(before, []server{{"a"}, {"b"}}) || !slices.Equal(after, []server{{"a"}, {"b"}, {"c"}}) || !slices.Equal(l.Peek(), []server{{"b"}, {"c"}, {"d"}}) {
+		t.Errorf("%v, %v, %v", before, after, l.Peek())
+	}
+}
+
 // Who gives up does so alone.
 func TestListCacheIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
