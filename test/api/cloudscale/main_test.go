@@ -5,6 +5,7 @@ package cloudscale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -244,8 +245,10 @@ func clean(s *corev1.Service) error {
 // gone: neither the Service nor any load balancer is left.
 func (w *world) gone(name string) func() error {
 	return func() error {
-		if _, err := w.kube.CoreV1().Services(metav1.NamespaceDefault).Get(w.t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Service is still there: %v", err)
+		if _, err := w.kube.CoreV1().Services(metav1.NamespaceDefault).Get(w.t.Context(), name, metav1.GetOptions{}); err == nil {
+			return errors.New("the Service is still there")
+		} else if !apierrors.IsNotFound(err) {
+			return err
 		}
 		if n := len(w.LoadBalancers()); n > 0 {
 			return fmt.Errorf("%d load balancers left", n)
