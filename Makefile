@@ -15,7 +15,7 @@ SIMULATED := ^TestSimulated
 FUZZTIME := 60s
 .PHONY: help build kube image up down test fuzz bench check generate clean gcc
 
-help: ## print this
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/fairlead and bin/sandbox
@@ -27,10 +27,10 @@ kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes th
 image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
 	bin/sandbox image fairlead/fairlead:$(VERSION) bin/fairlead.tar
 
-up: kube ## start a real cluster of three nodes on this machine, with Fairlead in it (CLOUD=cloudscale: in that cloud)
+up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale: in a simulated cloud)
 	bin/sandbox up $(if $(CLOUD),--cloud $(CLOUD))
 
-down: build ## stop that cluster and leave nothing behind
+down: build ## remove that cluster
 	bin/sandbox down
 
 # Suites on real nodes run one after the other: they are about who answers in time. They
@@ -45,7 +45,7 @@ fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit 1; \
 	done
 
-bench: kube ## measure against what the API server can do alone
+bench: kube ## run the benchmarks
 	go run ./test/bench
 
 check: ## gofmt, vet, staticcheck, golangci-lint, generated files
@@ -55,7 +55,7 @@ check: ## gofmt, vet, staticcheck, golangci-lint, generated files
 	$(TOOL) golangci-lint run
 	go run ./cmd/generate -check
 
-generate: ## write again what is made from something else: CRDs, deploy/, docs/reference/
+generate: ## regenerate CRDs, deploy/ and docs/reference/
 	go run ./cmd/generate
 
 clean: down ## stop the cluster and remove bin/

@@ -173,21 +173,21 @@ func (i *installation) sandboxCommand() string {
 
 func (i *installation) tellNext() {
 	fmt.Fprintf(i.cluster.Progress, `
-The Service "web" has the address %[1]s and answers there. Try:
+The Service "web" has the address %[1]s and answers requests. Try:
 
   export KUBECONFIG=%[2]s PATH=%[3]s:$PATH
   kubectl get services,pools,agents
   kubectl describe service web
   %[4]s exec client guest get http://%[1]s
 
-Pull the cable of the node that announces it, and see the address move (every third
-connection waits for the pod on that node until Kubernetes has noticed):
+Pull the cable of the node that announces it, and watch the address move. Until
+Kubernetes detects the failure, every third connection goes to the pod on that node:
 
   %[4]s cut $(kubectl get events --field-selector involvedObject.name=web,source=fairlead-agent --sort-by .lastTimestamp --output jsonpath='{.items[-1:].source.host}')
   %[4]s exec client guest get http://%[1]s
   kubectl describe service web
 
-docs/tutorial.md goes on from here. "%[4]s down" ends it.
+Continue with docs/tutorial.md. "%[4]s down" removes the cluster.
 `, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand())
 }
 

@@ -94,13 +94,13 @@ See what a change would cost, then make it:
   kubectl describe service web
   kubectl annotate service web fairlead.io/dry-run- k8s.cloudscale.ch/loadbalancer-pool-protocol-
 
-Look into the cloud, and stop a server:
+Inspect the cloud, and stop a server:
 
   %[4]s cloud GET /v1/load-balancers
   %[4]s cloud GET /sandbox/log
   %[4]s kill node3 && kubectl describe node node3
 
-docs/guides/cloudscale.md is the manual. "%[4]s down" ends it, and lists the load balancers
-of Services that were not deleted before.
+docs/guides/cloudscale.md is the guide. "%[4]s down" removes the cluster and lists the
+load balancers of Services that you did not delete.
 `, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand())
 }

@@ -2,8 +2,8 @@ package metallb
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// L2Advertisement says which nodes announce the addresses of which pools by ARP
-// and NDP, and on which interfaces.
+// L2Advertisement selects the pools whose addresses are announced by ARP and NDP,
+// and the nodes and interfaces that announce them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -23,64 +23,65 @@ type L2Advertisement struct {
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type L2AdvertisementSpec struct {
-	// IPAddressPools are the pools by name, together with those that a selector
-	// matches. If both are empty: all pools.
+	// IPAddressPools selects pools by name, in addition to those that
+	// ipAddressPoolSelectors match. If both are empty: all pools.
 	//
 	// +optional
 	// +listType=set
 	IPAddressPools []string `json:"ipAddressPools,omitempty"`
 
-	// IPAddressPoolSelectors match the labels of pools; one has to match.
+	// IPAddressPoolSelectors match the labels of pools; at least one must match.
 	//
 	// +optional
 	IPAddressPoolSelectors []metav1.LabelSelector `json:"ipAddressPoolSelectors,omitempty"`
 
-	// NodeSelectors match the labels of nodes that may announce; one has to match.
-	// If empty, all may.
+	// NodeSelectors match the labels of nodes that may announce; at least one must
+	// match. If empty, all nodes may announce.
 	//
 	// +optional
 	NodeSelectors []metav1.LabelSelector `json:"nodeSelectors,omitempty"`
 
-	// Interfaces on which the addresses are answered for; a node that has none of
-	// them, or on which they are down, does not announce. If empty: those whose own
-	// network has the address or, if there is none, all that lead outside.
+	// Interfaces on which the addresses are announced. A node without any of them,
+	// or where they are down, does not announce. If empty: the interfaces whose own
+	// network contains the address or, if there are none, all external interfaces.
 	//
 	// +optional
 	Interfaces []string `json:"interfaces,omitempty"`
 
-	// ServiceSelectors match the labels of Services that are announced; one has to
-	// match. If empty, all are.
+	// ServiceSelectors match the labels of Services to announce; at least one must
+	// match. If empty, all Services are announced.
 	//
 	// +optional
 	ServiceSelectors []metav1.LabelSelector `json:"serviceSelectors,omitempty"`
 
-	// PreferredNodeSelectors say which of the nodes should announce rather than
-	// others, as long as they can.
+	// PreferredNodeSelectors select nodes that announce instead of others while they
+	// are eligible.
 	//
 	// +optional
 	PreferredNodeSelectors []PreferredNode `json:"preferredNodeSelectors,omitempty"`
 }
 
-// PreferredNode adds a weight to the score of the nodes that it matches.
+// PreferredNode adds a weight to the score of matching nodes.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type PreferredNode struct {
-	// Weight is added up over all entries that match a node; more is better.
+	// Weight of matching nodes. The weights of all entries that match a node are
+	// added up; the highest sum wins.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
 
-	// Preference matches the labels of nodes; if empty, all.
+	// Preference matches the labels of nodes. If empty, it matches all nodes.
 	Preference metav1.LabelSelector `json:"preference"`
 }
 
-// L2AdvertisementStatus says whether the advertisement applies.
+// L2AdvertisementStatus shows whether the advertisement applies.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type L2AdvertisementStatus struct {
-	// Conditions; Ready says to which pools the advertisement applies, or why to none.
-	// MetalLB's own definition of this kind does not have them.
+	// Conditions of the advertisement. Ready: the pools to which it applies, or the
+	// reason why there are none. MetalLB's own CRD does not have this field.
 	//
 	// +optional
 	// +listType=map

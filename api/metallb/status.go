@@ -11,7 +11,8 @@ const (
 	LabelNodeName         = "metallb.io/node-name"
 )
 
-// ServiceL2Status says which node announces a Service. The node's agent writes it.
+// ServiceL2Status shows which node announces a Service. The agent of that node writes
+// it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -31,17 +32,17 @@ type ServiceL2Status struct {
 // +kubebuilder:pruning:PreserveUnknownFields
 type ServiceL2StatusSpec struct{}
 
-// L2Status says who announces what.
+// L2Status shows the node and interfaces that announce a Service.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type L2Status struct {
-	// Node that announces.
+	// Node that announces the Service.
 	Node string `json:"node,omitempty"`
 	// ServiceName is the name of the Service.
 	ServiceName string `json:"serviceName,omitempty"`
 	// ServiceNamespace is the namespace of the Service.
 	ServiceNamespace string `json:"serviceNamespace,omitempty"`
-	// Interfaces on which the Service is announced; none means all.
+	// Interfaces on which the Service is announced. If empty: all.
 	Interfaces []InterfaceInfo `json:"interfaces,omitempty"`
 }
 
@@ -72,7 +73,7 @@ const (
 	Unknown Result = "Unknown"
 )
 
-// ConfigurationState says whether a process could use all that was configured.
+// ConfigurationState shows whether a process could use the whole configuration.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -86,13 +87,13 @@ type ConfigurationState struct {
 	Status ConfigurationStateStatus `json:"status,omitempty"`
 }
 
-// ConfigurationStateStatus is what was found.
+// ConfigurationStateStatus is the result of reading the configuration.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type ConfigurationStateStatus struct {
 	// Result is Valid, Invalid or Unknown.
 	Result Result `json:"result,omitempty"`
-	// ErrorSummary says what is wrong, with which objects.
+	// ErrorSummary lists the errors and the objects that have them.
 	ErrorSummary string `json:"errorSummary,omitempty"`
 	// Conditions of the processes that read the configuration.
 	//

@@ -2,9 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Agent is what the agent of one node announces: the object has the node's
-// name, is written by that node's agent at most once a second, and is read by
-// people. Nobody has to create it.
+// Agent shows what the agent of one node announces. The object has the name of
+// the node. The agent creates it and writes it at most once a second.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -22,27 +21,28 @@ type Agent struct {
 
 // AgentStatus is written by the node's agent.
 type AgentStatus struct {
-	// Announced is the number of addresses the node announces.
+	// Announced is the number of addresses that the node announces.
 	//
 	// +optional
 	Announced int32 `json:"announced,omitempty"`
 
-	// Addresses the node announces, at most 500 of them.
+	// Addresses that the node announces, at most 500 of them.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=atomic
 	Addresses []Announcement `json:"addresses,omitempty"`
 
-	// Leases that the node has from DHCP servers, or asks for, for Services whose
-	// address comes from one: the Services' statuses follow from here.
+	// Leases that the node has or requests from DHCP servers, for Services whose
+	// address is assigned by DHCP. The controller publishes them in the status of
+	// the Services.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=2000
 	// +listType=atomic
 	Leases []Lease `json:"leases,omitempty"`
 
-	// Conditions; Ready says whether the node can announce, and why not.
+	// Conditions of the agent. Ready: the node can announce, or the reason why not.
 	//
 	// +optional
 	// +listType=map
@@ -52,6 +52,8 @@ type AgentStatus struct {
 
 // Announcement is one address that a node announces.
 type Announcement struct {
+	// Address that is announced.
+	//
 	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
 	// +kubebuilder:validation:MaxLength=45
 	Address string `json:"address"`
@@ -60,15 +62,15 @@ type Announcement struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	Services []string `json:"services"`
-	// Interface on which the address is answered for.
+	// Interface on which the address is announced.
 	//
 	// +optional
 	Interface string `json:"interface,omitempty"`
-	// Protocol by which it is announced.
+	// Protocol by which the address is announced.
 	//
 	// +kubebuilder:validation:Enum=ARP;NDP;BGP
 	Protocol string `json:"protocol"`
-	// Since when the node has it.
+	// Since is when the node started to announce the address.
 	Since metav1.Time `json:"since"`
 }
 

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Pool is a set of addresses for Services of type LoadBalancer, and the rules
-// for who may have them.
+// Pool contains addresses for Services of type LoadBalancer and the rules for
+// using them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -25,10 +25,10 @@ type Pool struct {
 	Status PoolStatus `json:"status,omitempty"`
 }
 
-// PoolSpec says which addresses the pool has and who may have them.
+// PoolSpec contains the addresses of the pool and the rules for using them.
 type PoolSpec struct {
 	// Addresses of the pool, of one or both IP families. Each entry is a CIDR
-	// (192.0.2.0/28: every address of it, the first and last included), a range
+	// (192.0.2.0/28: all its addresses, including the first and the last), a range
 	// (192.0.2.10-192.0.2.20) or a single address.
 	//
 	// +kubebuilder:validation:MinItems=1
@@ -36,38 +36,38 @@ type PoolSpec struct {
 	// +listType=atomic
 	Addresses []Span `json:"addresses"`
 
-	// Exclude takes addresses out of the pool: gateways, hosts, what DHCP hands
-	// out. Written as in addresses.
+	// Exclude removes addresses from the pool: gateways, hosts, DHCP ranges. Same
+	// format as addresses.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Exclude []Span `json:"exclude,omitempty"`
 
-	// Order in which free addresses are handed out: Ascending takes the lowest,
-	// Descending the highest.
+	// Order in which free addresses are assigned: Ascending starts with the lowest,
+	// Descending with the highest.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Ascending;Descending
 	// +kubebuilder:default=Ascending
 	Order Order `json:"order,omitempty"`
 
-	// AutoAssign false keeps the pool for Services that ask for it, or for one
-	// of its addresses.
+	// AutoAssign false restricts the pool to Services that request it, or one of
+	// its addresses.
 	//
 	// +optional
 	// +kubebuilder:default=true
 	AutoAssign *bool `json:"autoAssign,omitempty"`
 
-	// Priority orders the pools that a Service may use: 1 before 2, and 0 after
-	// all others. Pools of the same priority are used in the order of their names.
+	// Priority orders the pools that a Service may use: 1 before 2, and 0 last.
+	// Pools of the same priority are ordered by name.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Priority int32 `json:"priority,omitempty"`
 
-	// Namespaces whose Services may use the pool, together with those that a
-	// namespaceSelector matches. If both are empty, all may.
+	// Namespaces whose Services may use the pool, in addition to those that
+	// namespaceSelectors match. If both are empty, all namespaces may use it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -75,39 +75,40 @@ type PoolSpec struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 
 	// NamespaceSelectors match the labels of namespaces whose Services may use
-	// the pool; one has to match. A selector that matches no namespace opens the
-	// pool to nobody.
+	// the pool; at least one must match. Selectors that match no namespace admit no
+	// Service.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	NamespaceSelectors []metav1.LabelSelector `json:"namespaceSelectors,omitempty"`
 
-	// ServiceSelectors match the labels of Services that may use the pool; one
-	// has to match. If empty, all may.
+	// ServiceSelectors match the labels of Services that may use the pool; at least
+	// one must match. If empty, all Services may use it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	ServiceSelectors []metav1.LabelSelector `json:"serviceSelectors,omitempty"`
 
-	// Sharing says whether Services with the same annotation fairlead.io/share
-	// may live on one address of the pool.
+	// Sharing defines whether Services with the same annotation fairlead.io/share
+	// may share an address of the pool.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Allowed;Forbidden
 	// +kubebuilder:default=Allowed
 	Sharing Sharing `json:"sharing,omitempty"`
 
-	// QuotaPerNamespace limits how many addresses of the pool the Services of
-	// one namespace may hold. 0 is no limit. A lower quota takes nothing away
-	// from those who hold more.
+	// QuotaPerNamespace limits how many addresses of the pool the Services of one
+	// namespace may hold. 0 means no limit. Services that exceed a lowered quota
+	// keep their addresses.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	QuotaPerNamespace int32 `json:"quotaPerNamespace,omitempty"`
 
-	// Reservations keep an address for one Service, which gets it without asking.
+	// Reservations reserve an address for one Service, which gets it without
+	// requesting it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -115,25 +116,25 @@ type PoolSpec struct {
 	// +listMapKey=address
 	Reservations []Reservation `json:"reservations,omitempty"`
 
-	// Advertise says which nodes announce the pool's addresses on the LAN, and on
-	// which interfaces. Without it: any node, on the interface whose network has
-	// the address.
+	// Advertise selects the nodes that announce the pool's addresses on the LAN,
+	// and their interfaces. Default: any node, on the interface whose network
+	// contains the address.
 	//
 	// +optional
 	Advertise Advertise `json:"advertise,omitempty"`
 
-	// Disabled true drains the pool: nothing new is handed out, what is held
-	// stays.
+	// Disabled true drains the pool: it assigns no addresses, and Services keep
+	// the ones they have.
 	//
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// Advertise says who announces the addresses of a pool, and where.
+// Advertise selects the nodes and interfaces that announce the addresses of a pool.
 type Advertise struct {
-	// Interfaces on which the addresses are answered for; a node that has none of
-	// them, or on which they are down, does not announce. If empty: those whose
-	// own network has the address or, if there is none, all that lead outside.
+	// Interfaces on which the addresses are announced. A node without any of them,
+	// or where they are down, does not announce. If empty: the interfaces whose own
+	// network contains the address or, if there are none, all external interfaces.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
@@ -141,31 +142,32 @@ type Advertise struct {
 	// +listType=set
 	Interfaces []string `json:"interfaces,omitempty"`
 
-	// NodeSelectors match the labels of nodes that may announce; one has to
-	// match. If empty, all may.
+	// NodeSelectors match the labels of nodes that may announce; at least one must
+	// match. If empty, all nodes may announce.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	NodeSelectors []metav1.LabelSelector `json:"nodeSelectors,omitempty"`
 
-	// PreferredNodes announce rather than others, as long as they can.
+	// PreferredNodes announce instead of other nodes while they are eligible.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	PreferredNodes []PreferredNodes `json:"preferredNodes,omitempty"`
 
-	// Failback lets a node that comes back have its addresses again. By default
-	// they stay where they are: every move breaks established connections.
+	// Failback true returns addresses to a node that comes back. By default they
+	// stay where they are, because every move breaks established connections.
 	//
 	// +optional
 	Failback bool `json:"failback,omitempty"`
 }
 
-// PreferredNodes are nodes that should announce rather than others.
+// PreferredNodes are nodes that should announce instead of others.
 type PreferredNodes struct {
-	// Weight is added up over all entries that match a node; more is better.
+	// Weight of matching nodes. The weights of all entries that match a node are
+	// added up; the highest sum wins.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -182,7 +184,7 @@ type PreferredNodes struct {
 // +kubebuilder:validation:XValidation:rule="!(self.split('-').size() == 2 && self.split('-').all(e, isIP(e.trim()))) || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()",message="both ends of a range must be of one IP family"
 type Span string
 
-// Order in which free addresses are handed out.
+// Order in which free addresses are assigned.
 type Order string
 
 const (
@@ -190,7 +192,7 @@ const (
 	Descending Order = "Descending"
 )
 
-// Sharing says whether an address may serve several Services.
+// Sharing defines whether several Services may share an address.
 type Sharing string
 
 const (
@@ -198,9 +200,9 @@ const (
 	SharingForbidden Sharing = "Forbidden"
 )
 
-// Reservation keeps an address for one Service.
+// Reservation reserves an address for one Service.
 type Reservation struct {
-	// Address that is reserved.
+	// Address to reserve.
 	//
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
@@ -221,25 +223,29 @@ type Reservation struct {
 
 // PoolStatus is written by the controller, at most once a second.
 type PoolStatus struct {
-	// Total, Used and Free are for people: numbers of addresses, IPv4 and IPv6
-	// apart ("256 + 2^64") where the pool has both. Free leaves out what is
-	// reserved or belongs to a node.
+	// Total number of addresses, as text. If the pool has both IP families: IPv4
+	// and IPv6 separately ("256 + 2^64").
 	//
 	// +optional
 	Total string `json:"total,omitempty"`
+	// Used is the number of addresses that Services hold, in the same format.
+	//
 	// +optional
 	Used string `json:"used,omitempty"`
+	// Free is the number of free addresses, in the same format. It excludes reserved
+	// addresses and addresses of nodes.
+	//
 	// +optional
 	Free string `json:"free,omitempty"`
 
-	// Families has the same numbers for programs.
+	// Families contains the same numbers for programs, by IP family.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=family
 	Families []FamilyUsage `json:"families,omitempty"`
 
-	// Conditions; Ready says whether the pool hands out addresses, and why not.
+	// Conditions of the pool. Ready: the pool assigns addresses, or the reason why not.
 	//
 	// +optional
 	// +listType=map
@@ -247,8 +253,8 @@ type PoolStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// FamilyUsage counts a pool's addresses of one IP family. Numbers that do not
-// fit are given as 9223372036854775807.
+// FamilyUsage counts a pool's addresses of one IP family. Larger numbers are
+// capped at 9223372036854775807.
 type FamilyUsage struct {
 	// +kubebuilder:validation:Enum=IPv4;IPv6
 	Family string `json:"family"`

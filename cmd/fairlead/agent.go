@@ -40,25 +40,25 @@ func newAgentCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Announce addresses from this node",
-		Long: `Makes addresses of Services real on the networks of this node: answers for them
-by ARP and NDP as long as they are this node's, and takes over those of nodes
-that die. Runs in the network namespace of the node, with NET_ADMIN and NET_RAW.`,
+		Long: `Announces addresses of Services on the networks of this node by ARP and NDP, and
+takes over addresses of nodes that die. Runs in the network namespace of the node,
+with NET_ADMIN and NET_RAW.`,
 		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	f.StringVar(&configFile, "config", "", "configuration file, the same as the controller's")
 	f.StringVar(&o.NodeName, "node-name", env("NODE_NAME", os.Getenv("METALLB_NODE_NAME")), "name of this node's Node object (default: $NODE_NAME, $METALLB_NODE_NAME or $vip_nodename)")
-	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the key of the gossip (default: the pod's, or "+defaultNamespace+")")
-	f.Uint16Var(&o.GossipPort, "gossip-port", 7947, "UDP and TCP port on which agents talk to each other; 0 switches gossip off")
-	f.StringVar(&o.ProxyHealthURL, "proxy-health-url", "http://127.0.0.1:10256/healthz", "where kube-proxy says whether it forwards; if it has once and stops, this node announces nothing; empty for none")
-	f.DurationVar(&o.Refresh, "announce-interval", 0, "how often addresses are announced again, for switches that forget; 0 is never (default: $"+refreshVariable+", in seconds, or $vip_arpRate, in milliseconds, or 0)")
-	f.Var(&refresh, "gratuitous-arp-interval", "MetalLB's name of --announce-interval, in seconds")
-	f.StringVar(&excludeFile, "exclude-interfaces-file", metallbExcludeFile, "file with a list announcedInterfacesToExclude of regular expressions: nothing is announced on interfaces that one matches, unless a pool names them; without it those of pods and containers are left out")
-	f.BoolVar(&o.IgnoreExcludeLabel, "ignore-exclude-lb", false, "announce also from nodes with the label node.kubernetes.io/exclude-from-external-load-balancers")
-	f.StringVar(&healthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
-	f.StringVar(&metricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
-	f.StringVar(&aliveFile, "alive-file", "", "file to touch every few seconds while all is well, for \"fairlead alive\"")
+	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the gossip key (default: the pod's, or "+defaultNamespace+")")
+	f.Uint16Var(&o.GossipPort, "gossip-port", 7947, "UDP and TCP port for gossip between agents; 0 disables gossip")
+	f.StringVar(&o.ProxyHealthURL, "proxy-health-url", "http://127.0.0.1:10256/healthz", "health check of kube-proxy; if it succeeded once and then fails, this node announces nothing; empty disables the check")
+	f.DurationVar(&o.Refresh, "announce-interval", 0, "interval for repeating announcements, for switches that forget addresses; 0 disables it (default: $"+refreshVariable+", in seconds, or $vip_arpRate, in milliseconds, or 0)")
+	f.Var(&refresh, "gratuitous-arp-interval", "MetalLB's name for --announce-interval, in seconds")
+	f.StringVar(&excludeFile, "exclude-interfaces-file", metallbExcludeFile, "file with a list announcedInterfacesToExclude of regular expressions; matching interfaces are excluded from announcing, unless a pool names them; without the file, interfaces of pods and containers are excluded")
+	f.BoolVar(&o.IgnoreExcludeLabel, "ignore-exclude-lb", false, "also announce from nodes with the label node.kubernetes.io/exclude-from-external-load-balancers")
+	f.StringVar(&healthAddress, "health-address", "127.0.0.1:0", "address of /healthz and /readyz; port 0 uses a free port and logs it")
+	f.StringVar(&metricsAddress, "metrics-address", "127.0.0.1:0", "address of /metrics: plain HTTP on a loopback address; otherwise HTTPS, only for clients that the API server permits to get /metrics")
+	f.StringVar(&aliveFile, "alive-file", "", "file to touch every second while the agent is healthy, for \"fairlead alive\"")
 	logs.add(f)
 	classic.add(f)
 	addNeedless(f, needlessForAgent...)

@@ -41,7 +41,7 @@ func touch(ctx context.Context, file string, well func() bool, log *slog.Logger)
 func newAliveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "alive FILE",
-		Short:  "Succeed if the agent that touches FILE is alive",
+		Short:  "Check that the agent that touches FILE is alive",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

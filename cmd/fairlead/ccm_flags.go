@@ -44,60 +44,60 @@ type ccmFlags struct {
 
 // ccmNeedless are the others.
 var ccmNeedless = []needless{
-	{name: "allow-untagged-cloud", why: "load balancers are found by their Services, and servers by their Nodes", bare: true},
-	{name: "cloud-config", why: "the clouds are configured by environment variables"},
-	{name: "allocate-node-cidrs", why: "there are no routes to be made in the cloud", bare: true},
-	{name: "cidr-allocator-type", why: "there are no routes to be made in the cloud"},
-	{name: "cluster-cidr", why: "there are no routes to be made in the cloud"},
-	{name: "configure-cloud-routes", why: "there are no routes to be made in the cloud", bare: true},
-	{name: "route-reconciliation-period", why: "there are no routes to be made in the cloud"},
-	{name: "concurrent-node-lifecycle-syncs", why: "--concurrent-node-syncs says how many Nodes are written at the same time"},
-	{name: "concurrent-node-status-updates", why: "--concurrent-node-syncs says how many Nodes are written at the same time"},
-	{name: "external-cloud-volume-plugin", why: "volumes are left to others"},
+	{name: "allow-untagged-cloud", why: "Fairlead finds load balancers by their Services, and servers by their Nodes", bare: true},
+	{name: "cloud-config", why: "environment variables configure the clouds"},
+	{name: "allocate-node-cidrs", why: "Fairlead creates no routes in the cloud", bare: true},
+	{name: "cidr-allocator-type", why: "Fairlead creates no routes in the cloud"},
+	{name: "cluster-cidr", why: "Fairlead creates no routes in the cloud"},
+	{name: "configure-cloud-routes", why: "Fairlead creates no routes in the cloud", bare: true},
+	{name: "route-reconciliation-period", why: "Fairlead creates no routes in the cloud"},
+	{name: "concurrent-node-lifecycle-syncs", why: "use --concurrent-node-syncs"},
+	{name: "concurrent-node-status-updates", why: "use --concurrent-node-syncs"},
+	{name: "external-cloud-volume-plugin", why: "Fairlead does not manage volumes"},
 	{name: "node-sync-period", why: "cloud controller managers do not use it either"},
-	{name: "min-resync-period", why: "what has changed is told by watches"},
+	{name: "min-resync-period", why: "Fairlead uses watches"},
 	{name: "controller-start-interval", why: "everything starts at once"},
 	{name: "use-service-account-credentials", why: "there is one service account", bare: true},
 	{name: "feature-gates", why: "there are none"},
-	{name: "kube-api-burst", why: "requests are limited by the API server"},
-	{name: "kube-api-qps", why: "requests are limited by the API server"},
-	{name: "kube-api-content-type", why: "the best that the API server offers is used"},
-	{name: "leader-elect-lease-duration", why: "a leader that dies is followed within seconds"},
-	{name: "leader-elect-renew-deadline", why: "a leader that dies is followed within seconds"},
-	{name: "leader-elect-retry-period", why: "a leader that dies is followed within seconds"},
-	{name: "leader-elect-resource-lock", why: "leaders are elected by Leases"},
-	{name: "bind-address", why: "--health-address and --metrics-address say where to listen"},
-	{name: "secure-port", why: "--health-address and --metrics-address say where to listen"},
-	{name: "permit-address-sharing", why: "--health-address and --metrics-address say where to listen", bare: true},
-	{name: "permit-port-sharing", why: "--health-address and --metrics-address say where to listen", bare: true},
-	{name: "cert-dir", why: "the certificate of the metrics is made at start"},
-	{name: "tls-cert-file", why: "the certificate of the metrics is made at start"},
-	{name: "tls-private-key-file", why: "the certificate of the metrics is made at start"},
-	{name: "tls-sni-cert-key", why: "the certificate of the metrics is made at start"},
-	{name: "tls-min-version", why: "TLS is of version 1.2 at least"},
-	{name: "tls-cipher-suites", why: "the cipher suites that the Go release takes for safe are used"},
-	{name: "tls-curve-preferences", why: "the curves that the Go release prefers are used"},
-	{name: "authentication-kubeconfig", why: "the API server is asked who may read the metrics"},
-	{name: "authentication-skip-lookup", why: "the API server is asked who may read the metrics", bare: true},
-	{name: "authentication-token-webhook-cache-ttl", why: "the API server is asked who may read the metrics"},
-	{name: "authentication-tolerate-lookup-failure", why: "the API server is asked who may read the metrics", bare: true},
-	{name: "authorization-always-allow-paths", why: "the API server is asked who may read the metrics"},
-	{name: "authorization-kubeconfig", why: "the API server is asked who may read the metrics"},
-	{name: "authorization-webhook-cache-authorized-ttl", why: "the API server is asked who may read the metrics"},
-	{name: "authorization-webhook-cache-unauthorized-ttl", why: "the API server is asked who may read the metrics"},
-	{name: "client-ca-file", why: "the API server is asked who may read the metrics"},
-	{name: "requestheader-client-ca-file", why: "the API server is asked who may read the metrics"},
-	{name: "requestheader-allowed-names", why: "the API server is asked who may read the metrics"},
-	{name: "requestheader-extra-headers-prefix", why: "the API server is asked who may read the metrics"},
-	{name: "requestheader-group-headers", why: "the API server is asked who may read the metrics"},
-	{name: "requestheader-uid-headers", why: "the API server is asked who may read the metrics"},
-	{name: "requestheader-username-headers", why: "the API server is asked who may read the metrics"},
+	{name: "kube-api-burst", why: "the API server limits requests"},
+	{name: "kube-api-qps", why: "the API server limits requests"},
+	{name: "kube-api-content-type", why: "Fairlead negotiates the best type with the API server"},
+	{name: "leader-elect-lease-duration", why: "another replica takes over from a dead leader within seconds"},
+	{name: "leader-elect-renew-deadline", why: "another replica takes over from a dead leader within seconds"},
+	{name: "leader-elect-retry-period", why: "another replica takes over from a dead leader within seconds"},
+	{name: "leader-elect-resource-lock", why: "leader election always uses Leases"},
+	{name: "bind-address", why: "use --health-address and --metrics-address"},
+	{name: "secure-port", why: "use --health-address and --metrics-address"},
+	{name: "permit-address-sharing", why: "use --health-address and --metrics-address", bare: true},
+	{name: "permit-port-sharing", why: "use --health-address and --metrics-address", bare: true},
+	{name: "cert-dir", why: "the certificate for the metrics is generated at start"},
+	{name: "tls-cert-file", why: "the certificate for the metrics is generated at start"},
+	{name: "tls-private-key-file", why: "the certificate for the metrics is generated at start"},
+	{name: "tls-sni-cert-key", why: "the certificate for the metrics is generated at start"},
+	{name: "tls-min-version", why: "the minimum TLS version is 1.2"},
+	{name: "tls-cipher-suites", why: "the default cipher suites of Go are used"},
+	{name: "tls-curve-preferences", why: "the default curves of Go are used"},
+	{name: "authentication-kubeconfig", why: "the API server decides which clients may read the metrics"},
+	{name: "authentication-skip-lookup", why: "the API server decides which clients may read the metrics", bare: true},
+	{name: "authentication-token-webhook-cache-ttl", why: "the API server decides which clients may read the metrics"},
+	{name: "authentication-tolerate-lookup-failure", why: "the API server decides which clients may read the metrics", bare: true},
+	{name: "authorization-always-allow-paths", why: "the API server decides which clients may read the metrics"},
+	{name: "authorization-kubeconfig", why: "the API server decides which clients may read the metrics"},
+	{name: "authorization-webhook-cache-authorized-ttl", why: "the API server decides which clients may read the metrics"},
+	{name: "authorization-webhook-cache-unauthorized-ttl", why: "the API server decides which clients may read the metrics"},
+	{name: "client-ca-file", why: "the API server decides which clients may read the metrics"},
+	{name: "requestheader-client-ca-file", why: "the API server decides which clients may read the metrics"},
+	{name: "requestheader-allowed-names", why: "the API server decides which clients may read the metrics"},
+	{name: "requestheader-extra-headers-prefix", why: "the API server decides which clients may read the metrics"},
+	{name: "requestheader-group-headers", why: "the API server decides which clients may read the metrics"},
+	{name: "requestheader-uid-headers", why: "the API server decides which clients may read the metrics"},
+	{name: "requestheader-username-headers", why: "the API server decides which clients may read the metrics"},
 	{name: "disable-http2-serving", why: "only health and metrics are served", bare: true},
 	{name: "http2-max-streams-per-connection", why: "only health and metrics are served"},
 	{name: "enable-leader-migration", why: "no other controller manager has the same tasks", bare: true},
 	{name: "leader-migration-config", why: "no other controller manager has the same tasks"},
-	{name: "profiling", why: "there is no profile to be had over the network", bare: true},
-	{name: "contention-profiling", why: "there is no profile to be had over the network", bare: true},
+	{name: "profiling", why: "there is no profiling over the network", bare: true},
+	{name: "contention-profiling", why: "there is no profiling over the network", bare: true},
 	{name: "webhooks", why: "there are no webhooks"},
 	{name: "webhook-bind-address", why: "there are no webhooks"},
 	{name: "webhook-cert-dir", why: "there are no webhooks"},
@@ -107,8 +107,8 @@ var ccmNeedless = []needless{
 	{name: "webhook-tls-cipher-suites", why: "there are no webhooks"},
 	{name: "webhook-tls-curve-preferences", why: "there are no webhooks"},
 	{name: "webhook-tls-min-version", why: "there are no webhooks"},
-	{name: "vmodule", why: "--log-level says how much is logged"},
-	{name: "logging-format", why: "--log-format says how"},
+	{name: "vmodule", why: "use --log-level"},
+	{name: "logging-format", why: "use --log-format"},
 	{name: "log-flush-frequency", why: "logs are written at once"},
 	{name: "log-text-info-buffer-size", why: "logs are written at once"},
 	{name: "log-text-split-stream", why: "logs are written to standard error", bare: true},
@@ -119,18 +119,18 @@ var ccmNeedless = []needless{
 
 func (c *ccmFlags) add(f *pflag.FlagSet) {
 	c.flags = f
-	f.StringVar(&c.master, "master", "", "address of the API server, in place of the kubeconfig's")
-	f.BoolVar(&c.outside, "OutSideCluster", false, "use ~/.kube/config if there is no --kubeconfig, even in a pod")
-	f.StringVar(&c.cloudProvider, "cloud-provider", "", "the cloud that the configuration names, or external; "+kubevipCloud+" without --config: be kube-vip's cloud provider, as if $"+config.EnvKubeVIPNamespace+" were set")
+	f.StringVar(&c.master, "master", "", "address of the API server; overrides the kubeconfig")
+	f.BoolVar(&c.outside, "OutSideCluster", false, "without --kubeconfig, use ~/.kube/config, even in a pod")
+	f.StringVar(&c.cloudProvider, "cloud-provider", "", "the cloud of the configuration, or external; "+kubevipCloud+" without --config: replace kube-vip-cloud-provider, as if $"+config.EnvKubeVIPNamespace+" were set")
 	f.StringVar(&c.clusterName, "cluster-name", "", "name of the cluster, if the configuration has none")
-	f.StringSliceVar(&c.controllers, "controllers", []string{"*"}, "which of cloud-node, cloud-node-lifecycle and service run; * is all, -NAME all but that one")
-	f.StringVar(&c.leaseName, "leader-elect-resource-name", "", "name of the Lease (default: "+controller.LeaderLease+", or without --config "+ccmLease+" in a cloud, and "+kubevipLease+" in place of kube-vip's cloud provider)")
+	f.StringSliceVar(&c.controllers, "controllers", []string{"*"}, "controllers to run: cloud-node, cloud-node-lifecycle, service; * enables all, -NAME disables one")
+	f.StringVar(&c.leaseName, "leader-elect-resource-name", "", "name of the Lease (default: "+controller.LeaderLease+"; without --config: "+ccmLease+" in a cloud, "+kubevipLease+" when replacing kube-vip-cloud-provider)")
 	f.StringVar(&c.leaseNamespace, "leader-elect-resource-namespace", "", "the same as --leader-elect-namespace")
 	f.IntVar(&c.serviceSyncs, "concurrent-service-syncs", 0, "the same as --workers")
-	f.IntVar(&c.nodeSyncs, "concurrent-node-syncs", 0, "how many Nodes are written at the same time, in a cloud; 0 is the default")
-	f.DurationVar(&c.monitorPeriod, "node-monitor-period", 0, "how often Nodes that are not ready are looked up in the cloud; 0 is the default of 5s")
-	f.DurationVar(&c.statusPeriod, "node-status-update-frequency", 0, "how often the addresses of Nodes are looked up in the cloud; 0 is the default of 5m")
-	f.IntVarP(&c.verbosity, "v", "v", 0, fmt.Sprintf("from %d on the same as --log-level=debug", debugVerbosity))
+	f.IntVar(&c.nodeSyncs, "concurrent-node-syncs", 0, "number of Nodes to write concurrently, in a cloud; 0 means the default")
+	f.DurationVar(&c.monitorPeriod, "node-monitor-period", 0, "interval for looking up Nodes that are not ready in the cloud; 0 means the default of 5s")
+	f.DurationVar(&c.statusPeriod, "node-status-update-frequency", 0, "interval for updating the addresses of Nodes from the cloud; 0 means the default of 5m")
+	f.IntVarP(&c.verbosity, "v", "v", 0, fmt.Sprintf("%d or more is the same as --log-level=debug", debugVerbosity))
 	addNeedless(f, ccmNeedless...)
 }
 

@@ -40,25 +40,25 @@ func newControllerCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "controller",
-		Short: "Decide which Service has which address, and say why",
-		Long: `Gives every Service of type LoadBalancer of a served class its addresses from
-the pools, or says on the Service why it has none. Runs in a pod or anywhere
-else from where the API server can be reached.`,
+		Short: "Assign addresses to Services",
+		Long: `Assigns addresses to Services of type LoadBalancer, from pools or from a cloud. If
+a Service cannot get an address, reports the reason on the Service. Runs in a pod,
+or anywhere with access to the API server.`,
 		Args: cobra.NoArgs,
 	}
 	pod := podNamespaceOr("")
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
-	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, be the cloud controller manager of cloudscale.ch; with $"+config.EnvKubeVIPNamespace+", $"+config.EnvKubeVIPConfigMap+" or $"+config.EnvKubeVIPClassMode+", be kube-vip's cloud provider)")
-	f.IntVar(&o.Workers, "workers", 16, "how many Services with addresses from pools are written at the same time; in a cloud, up to 100 are worked on, which mostly wait for it")
-	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where to answer /healthz and /readyz; port 0 takes a free one and logs it")
-	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where to answer /metrics: in plain on a loopback address; elsewhere with TLS, and only to clients that the API server allows to get /metrics")
-	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas by a Lease (default: in a pod, or in place of kube-vip's cloud provider)")
-	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's; "+defaultNamespace+" in place of kube-vip's cloud provider)")
-	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret by which agents recognise each other, which is made if it is not there (default: the pod's, or "+defaultNamespace+")")
-	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "how often load balancers in a cloud are compared with what Services ask for, and repaired; 0 is never")
-	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; tell in events what would be changed, and what that would cost")
-	f.BoolVar(&cloud.RemoveOrphans, "remove-orphans", false, "delete load balancers in a cloud that were made for Services of this cluster which no longer exist, instead of only telling of them; they are known by tags with the name of the cluster")
+	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, run as the cloud controller manager of cloudscale.ch; with $"+config.EnvKubeVIPNamespace+", $"+config.EnvKubeVIPConfigMap+" or $"+config.EnvKubeVIPClassMode+", replace kube-vip-cloud-provider)")
+	f.IntVar(&o.Workers, "workers", 16, "number of Services with addresses from pools to write concurrently; in a cloud, up to 100 are processed, which mostly wait for the cloud")
+	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "address of /healthz and /readyz; port 0 uses a free port and logs it")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "address of /metrics: plain HTTP on a loopback address; otherwise HTTPS, only for clients that the API server permits to get /metrics")
+	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas with a Lease (default: true in a pod, or when replacing kube-vip-cloud-provider)")
+	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's; "+defaultNamespace+" when replacing kube-vip-cloud-provider)")
+	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the gossip key, which the controller creates if it is missing (default: the pod's, or "+defaultNamespace+")")
+	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "interval for comparing load balancers in a cloud with their Services and repairing them; 0 disables it")
+	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; report planned changes and their cost in events")
+	f.BoolVar(&cloud.RemoveOrphans, "remove-orphans", false, "delete load balancers of Services that no longer exist, instead of only reporting them; Fairlead finds them by tags with the name of the cluster")
 	logs.add(f)
 	classic.add(f)
 	addNeedless(f, needlessForController...)

@@ -20,8 +20,8 @@ type logFlags struct {
 }
 
 func (l *logFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&l.format, "log-format", "auto", "auto, json or text; auto is text on a terminal and json elsewhere")
-	f.StringVar(&l.level, "log-level", "info", "debug, info, warn or error; as MetalLB has it, also all (debug) or none")
+	f.StringVar(&l.format, "log-format", "auto", "auto, json or text; auto means text on a terminal and json otherwise")
+	f.StringVar(&l.level, "log-level", "info", "debug, info, warn or error; as in MetalLB, also all (debug) or none")
 }
 
 // logger returns the logger of the process, and makes the libraries use it. A

@@ -1,6 +1,6 @@
-// Command fairlead gives Services of type LoadBalancer their addresses.
+// Command fairlead assigns addresses to Services of type LoadBalancer.
 //
-//	fairlead controller   decides which Service has which address, and says why
+//	fairlead controller   assigns addresses, or reports why it cannot
 //	fairlead agent        announces addresses from a node
 package main
 
@@ -32,7 +32,7 @@ func run() int {
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "fairlead",
-		Short:         "Addresses for Kubernetes Services of type LoadBalancer",
+		Short:         "External addresses for Kubernetes Services of type LoadBalancer",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -25,12 +25,12 @@ type needless struct {
 
 // Flags of both of MetalLB's processes without a use here.
 var needlessEverywhere = []needless{
-	{name: "pod-name", why: "$POD_NAME and $POD_UID tell which pod it is"},
-	{name: "pprof-bind-address", why: "there is no profile to be had over the network"},
-	{name: "tls-min-version", why: "TLS is of version 1.2 at least"},
-	{name: "tls-cipher-suites", why: "the cipher suites that the Go release takes for safe are used"},
-	{name: "tls-curve-preferences", why: "the curves that the Go release prefers are used"},
-	{name: "metrics-cert-dir", why: "the certificate of the metrics is made at start"},
+	{name: "pod-name", why: "$POD_NAME and $POD_UID identify the pod"},
+	{name: "pprof-bind-address", why: "there is no profiling over the network"},
+	{name: "tls-min-version", why: "the minimum TLS version is 1.2"},
+	{name: "tls-cipher-suites", why: "the default cipher suites of Go are used"},
+	{name: "tls-curve-preferences", why: "the default curves of Go are used"},
+	{name: "metrics-cert-dir", why: "the certificate for the metrics is generated at start"},
 }
 
 // Flags of MetalLB's speaker besides these.
@@ -39,18 +39,18 @@ var needlessForAgent = append([]needless{
 	{name: "frrk8s-namespace", why: "addresses are announced by ARP and NDP"},
 	{name: "frrk8s-secret-passthrough", why: "addresses are announced by ARP and NDP", bare: true},
 	{name: "host", why: "MetalLB does not use it either"},
-	{name: "ml-bindaddr", why: "agents talk to each other at the address of their node"},
-	{name: "ml-bindport", why: "agents have a port of their own (--gossip-port), so that they can run beside MetalLB's speakers"},
+	{name: "ml-bindaddr", why: "agents use the address of their node"},
+	{name: "ml-bindport", why: "agents have their own port (--gossip-port), to run alongside MetalLB's speakers"},
 	{name: "ml-labels", why: "agents find each other by their Agent objects"},
-	{name: "ml-secret-key-path", why: "agents read their key from a Secret of their own"},
-	{name: "ml-wan-config", why: "agents adapt to slow networks by themselves", bare: true},
+	{name: "ml-secret-key-path", why: "agents read their key from their own Secret"},
+	{name: "ml-wan-config", why: "agents adapt to slow networks automatically", bare: true},
 }, needlessEverywhere...)
 
 // Flags of MetalLB's controller besides these.
 var needlessForController = append([]needless{
-	{name: "ml-secret-name", why: "agents have a Secret of their own, which the controller makes"},
-	{name: "deployment", why: "nothing that is made here goes with a Deployment"},
-	{name: "webhook-mode", why: "there is no webhook: every object says itself what is wrong with it"},
+	{name: "ml-secret-name", why: "agents have their own Secret, which the controller fills"},
+	{name: "deployment", why: "no object is owned by a Deployment"},
+	{name: "webhook-mode", why: "there is no webhook; conditions on the objects report errors"},
 	{name: "webhook-secret", why: "there is no webhook"},
 	{name: "webhook-http2", why: "there is no webhook", bare: true},
 	{name: "cert-dir", why: "there is no webhook"},
@@ -64,7 +64,7 @@ func addNeedless(f *pflag.FlagSet, table ...needless) {
 		if f.Lookup(n.name) != nil {
 			continue // of another program, too
 		}
-		f.String(n.name, "", "not needed: "+n.why)
+		f.String(n.name, "", "ignored: "+n.why)
 		flag := f.Lookup(n.name)
 		flag.Hidden = true
 		if n.bare {
@@ -94,10 +94,10 @@ type metallbFlags struct {
 
 func (m *metallbFlags) add(f *pflag.FlagSet) {
 	m.flags = f
-	f.StringVar(&m.class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from pools of MetalLB's kinds and our own, instead of the classes of the configuration")
-	f.StringVar(&m.namespace, "metallb-namespace", env("METALLB_NAMESPACE", defaultMetalLBNamespace), "namespace in which objects of MetalLB's kinds count (default: $METALLB_NAMESPACE, or "+defaultMetalLBNamespace+")")
-	f.Uint16Var(&m.metricsPort, "port", 0, "port of --metrics-address, on all addresses of the machine; 0 switches metrics off")
-	f.Uint16Var(&m.healthPort, "health-probe-port", 0, "port of --health-address")
+	f.StringVar(&m.class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from IPAddressPools and Pools, instead of the classes of the configuration")
+	f.StringVar(&m.namespace, "metallb-namespace", env("METALLB_NAMESPACE", defaultMetalLBNamespace), "namespace of MetalLB's objects; those in other namespaces have no effect (default: $METALLB_NAMESPACE, or "+defaultMetalLBNamespace+")")
+	f.Uint16Var(&m.metricsPort, "port", 0, "port for /metrics, on all addresses of the machine, instead of --metrics-address; 0 disables metrics")
+	f.Uint16Var(&m.healthPort, "health-probe-port", 0, "port for /healthz and /readyz, instead of --health-address")
 }
 
 // metrics returns where to answer /metrics, "" for nowhere.

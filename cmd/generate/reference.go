@@ -61,15 +61,14 @@ func (p *page) table(heads ...string) {
 }
 
 func reasonsPage(p *page) error {
-	p.title("Reasons", "internal/lb/reason_*.go", `Everything that Fairlead tells about a Service, a pool or an agent has one of these
-reasons. The same code is the reason of the condition (`+"`fairlead.io/Ready`"+` on a
-Service, `+"`Ready`"+` on a pool and on an agent), the reason of the event, and the label of
-the metric. What agents tell about Services is told by events alone. The list is complete.
+	p.title("Reasons", "internal/lb/reason_*.go", `Every report about a Service, a pool or an agent has one of these reasons. The same code is used
+as the reason of the condition (`+"`fairlead.io/Ready`"+` on a Service, `+"`Ready`"+` on a pool and on an
+agent), as the reason of the event, and as the label of the metric. Agents report about Services
+only with events. The list is complete.
 
-Where MetalLB has an event of its own for the same thing, a Service that is served in
-MetalLB's words has the event under MetalLB's name. One that is served in kube-vip's words
-has it under a name that cloud providers use:
-[which is which](../guides/migrate-from-kube-vip.md#when-a-service-waits).
+If MetalLB has its own event for the same thing, Services with MetalLB configuration get the event
+with MetalLB's name. Services with kube-vip configuration get events with the names that cloud
+providers use: [list of names](../guides/migrate-from-kube-vip.md#when-a-service-waits).
 
     kubectl describe service NAME    # the events
     kubectl get service NAME -o yaml # the condition
@@ -86,13 +85,13 @@ has it under a name that cloud providers use:
 		{"On Services that have what they ask for", condition("Service", true)},
 		{"On Services that wait", condition("Service", false)},
 		{"Events on Services", func(a lb.About) bool { return a.On == "Service" && a.Event }},
-		{"On pools that hand out addresses", condition("Pool", true)},
+		{"On pools that assign addresses", condition("Pool", true)},
 		{"On pools that do not", condition("Pool", false)},
 		{"On agents that announce", condition("Agent", true)},
 		{"On agents that do not, or not everything", condition("Agent", false)},
 		{"Events on nodes of a cloud", func(a lb.About) bool { return a.On == "Node" }},
 		{"On the ConfigMap of kube-vip's cloud provider", func(a lb.About) bool { return a.On == "ConfigMap" }},
-		{"On objects of MetalLB's kinds", func(a lb.About) bool {
+		{"On MetalLB's objects", func(a lb.About) bool {
 			return !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "ConfigMap"}, a.On)
 		}},
 	} {

@@ -10,26 +10,26 @@ import (
 // cloudscalePage has the annotations of Services on cloudscale.ch, and what a
 // change of a Service costs.
 func cloudscalePage(p *page) error {
-	p.title("cloudscale.ch", "internal/compat/cloudscale/annotation.go", `What a Service of type LoadBalancer may ask of a load balancer of cloudscale.ch, and what
-it costs to change that on a Service that is served. The annotations are those of
-cloudscale's own cloud controller manager. One that is present is read as it is, also if it
-is empty; defaults are for those that are absent.`)
+	p.title("cloudscale.ch", "internal/compat/cloudscale/annotation.go", `Annotations for load balancers of cloudscale.ch on Services of type LoadBalancer, and the cost
+of changing them on a Service that is already served. They are the annotations of cloudscale's
+own cloud controller manager. A present annotation is used even if it is empty; defaults apply to
+absent ones.`)
 	p.heading("What a change costs")
-	p.printf("Every change is planned before it is made, and every step of a plan has one of these\nclasses. The plan, with its worst class, is in the event that tells of the change.\n\n")
+	p.printf("Fairlead plans every change first. Every step of a plan has one of these classes. The event\nthat reports the change contains the plan and its worst class.\n\n")
 	p.table("class", "meaning")
 	for _, i := range []struct {
 		impact lb.Impact
 		means  string
 	}{
-		{lb.ImpactNone, "Neither established nor new connections notice."},
-		{lb.ImpactNewConnections, "Established connections stay. New ones may fail for a moment, or for good where that is what was asked for: a port was removed, a network is no longer allowed."},
+		{lb.ImpactNone, "No effect on established or new connections."},
+		{lb.ImpactNewConnections, "Established connections continue. New ones may fail for a moment. They fail permanently if that was requested: a port was removed, or a network is no longer allowed."},
 		{lb.ImpactSeconds, "A port does not answer for some seconds."},
 		{lb.ImpactMinutes, "A port does not answer for a minute or longer."},
-		{lb.ImpactRefused, "Only a new load balancer could have it, with another address. It is not done; the load balancer that runs is left as it is, and everything else is done."},
+		{lb.ImpactRefused, "The change needs a new load balancer with another address. Fairlead does not make it. The existing load balancer stays, and Fairlead makes all other changes."},
 	} {
 		p.row(i.impact.String(), i.means)
 	}
-	p.printf("\nThe last column is what the manual of cloudscale's controller says of the same change.\nNothing costs more here.\n\n")
+	p.printf("\nThe last column is the cost of the same change in the manual of cloudscale's controller. No\nchange costs more with Fairlead.\n\n")
 	p.table("change of the Service or the nodes", "cost", "how", "in the manual")
 	for _, c := range cloudscale.SpecChanges {
 		p.row(c.What, c.Impact.String(), c.How, string(c.Manual))
@@ -39,8 +39,8 @@ is empty; defaults are for those that are absent.`)
 	for _, a := range cloudscale.Annotations {
 		p.row("`"+a.Key[len("k8s.cloudscale.ch/"):]+"`", a.Impact.String(), a.How, string(a.Manual))
 	}
-	p.heading("Where it differs from the manual")
-	p.printf("These cost less than the manual says:\n\n")
+	p.heading("Differences from the manual")
+	p.printf("These changes cost less than in the manual:\n\n")
 	for _, c := range cloudscale.SpecChanges {
 		deviation(p, c.What, c.Impact, c.Manual, c.How)
 	}
@@ -48,43 +48,43 @@ is empty; defaults are for those that are absent.`)
 		deviation(p, "`"+a.Key+"` is changed", a.Impact, a.Manual, a.How)
 	}
 	p.printf(`
-What a class means in seconds was seen on a simulated cloud; the real one may take longer for
+The durations of the classes were measured on a simulated cloud. The real cloud may take longer for
 each step, but the steps are the same.
 
-And these are not in the manual:
+These points are not in the manual:
 
-- A node that the cloud does not know is left out and told of; all others are served. If it
-  knows none of them, members stay as they are, and no load balancer is made.
-- A Service that says something that cannot be understood is told all of it at once. Its load
-  balancer is not changed until it is corrected, but members follow the nodes.
-- Addresses in ` + "`loadbalancer-listener-allowed-cidrs`" + ` are networks of one address.
-- A Service that was copied with its annotations does not take the other's load balancer.
-- A floating IP that cannot be assigned keeps nothing else from being done.
-- Changes made in the control panel are found within some minutes, changed back, and told.
-- What Fairlead makes has tags: the cluster's name, the Service's UID and its name. A load
-  balancer whose Service no longer exists is found by them and told of, and deleted on request only.
-- The Service can always be deleted, whatever it says.
+- A node that the cloud does not know is skipped and reported; all others are served. If the cloud
+  knows none of the nodes, Fairlead keeps the members and creates no load balancer.
+- Fairlead reports all invalid annotations of a Service at once. It does not change the load balancer
+  until they are fixed, but members still follow the nodes.
+- Single addresses in ` + "`loadbalancer-listener-allowed-cidrs`" + ` are treated as networks of one address.
+- A Service that was copied with its annotations does not take over the load balancer of the original.
+- A floating IP that cannot be assigned does not block other changes.
+- Fairlead detects changes made in the control panel within some minutes, reverts them and reports them.
+- Objects that Fairlead creates have tags: the name of the cluster, and the UID and name of the Service.
+  Fairlead uses them to find and report load balancers whose Service no longer exists. It deletes these
+  only on request.
+- A Service can always be deleted, even with invalid annotations.
 `)
 	p.heading("Rules of version 1 and 2")
-	p.printf(`cloudscale's controller does not hear some of what a Service says. If Fairlead did, Services
-that it takes over would change under their users' feet. So there are two sets of rules,
-and the annotation `+"`%s`"+`
-says which of them counts:
+	p.printf(`cloudscale's controller ignores some fields of a Service. If Fairlead used them, adopted load balancers
+would change unexpectedly. So there are two versions of the rules, selected by the annotation
+`+"`%s`"+`:
 
-- **1** is how cloudscale's controller reads a Service. It counts for load balancers that were
-  there before Fairlead. Taking them over changes nothing but their tags.
-- **2** counts for load balancers that Fairlead makes, and for Services that ask for it:
-  - `+"`spec.sessionAffinity: ClientIP`"+` spreads connections by `+"`source_ip`"+`, unless an annotation says how;
-  - `+"`spec.loadBalancerSourceRanges`"+` limits who may connect, unless an annotation does;
-  - `+"`spec.loadBalancerIP`"+` asks for that floating IP, unless an annotation asks for some;
-  - floating IPs are published in the Service's status, in place of the load balancer's own
-    address of the same family;
-  - a UDP port that has no TCP port on the same node port is checked by `+"`udp-connect`"+` instead of `+"`tcp`"+`,
-    by which it is always down.
+- **1** behaves like cloudscale's controller. It applies to load balancers that existed before
+  Fairlead. Adopting them changes only their tags.
+- **2** applies to load balancers that Fairlead creates, and to Services that request it:
+  - `+"`spec.sessionAffinity: ClientIP`"+` selects the algorithm `+"`source_ip`"+`, unless an annotation selects one;
+  - `+"`spec.loadBalancerSourceRanges`"+` limits the clients, unless an annotation does;
+  - `+"`spec.loadBalancerIP`"+` requests that floating IP, unless an annotation requests some;
+  - floating IPs replace the load balancer's own address of the same family in the Service's
+    status;
+  - a UDP port without a TCP port on the same node port is checked with `+"`udp-connect`"+` instead of `+"`tcp`"+`,
+    which would always fail.
 
-Set the annotation to "2" to change over, and look at what that costs first. A Service whose
-annotation says "1" is read by the rules of 1, new or not. There is nothing in the cloud for
-`+"`ipFamilies`"+` and `+"`appProtocol`"+`: a public load balancer always has an address of each family.
+Set the annotation to "2" to switch, and check the cost first. A Service with the annotation "1" follows
+version 1, even if its load balancer is new. The cloud has no equivalent of `+"`ipFamilies`"+` and
+`+"`appProtocol`"+`: a public load balancer always has an address of each family.
 `, cloudscale.AnnotationConfigVersion)
 	p.heading("Annotations")
 	for _, a := range cloudscale.Annotations {

@@ -26,7 +26,7 @@ func goFiles(paths ...string) ([]*ast.File, error) {
 // flagsPage shows what "fairlead controller --help" and "fairlead agent --help"
 // print.
 func flagsPage(p *page) error {
-	p.title("Flags", "cmd/fairlead", "What the two daemons take. The chart passes some of them; its values\n`controller.extraArgs` and `agent.extraArgs` pass any other.")
+	p.title("Flags", "cmd/fairlead", "Flags of the controller and the agent. The chart passes some of them. Use its values\n`controller.extraArgs` and `agent.extraArgs` to pass others.")
 	for _, daemon := range []string{"controller", "agent"} {
 		help, err := command("go", "run", "./cmd/fairlead", daemon, "--help")
 		if err != nil {
@@ -41,8 +41,8 @@ func flagsPage(p *page) error {
 }
 
 func annotationsPage(p *page) error {
-	p.title("Annotations", "internal/compat/native/annotation.go and internal/compat/metallb/annotation.go", "What a Service may ask for, and what is written on it. \"Impact\" says what happens to a\nService that is already served when the annotation is changed.\n\n"+
-		"MetalLB's annotations count where the Service's class may use MetalLB's pools, and for pools\nof any kind. They are also read with the prefix of old, `metallb.universe.tf/`; where both are\nthere, the new one counts. One thing may be asked for in both dialects; a Service that asks for\ntwo different ones waits with reason `InvalidRequest`.\n\nThe annotations of kube-vip are in [the reference of kube-vip](kube-vip.md), those of cloudscale.ch in\n[the reference of cloudscale.ch](cloudscale.md).")
+	p.title("Annotations", "internal/compat/native/annotation.go and internal/compat/metallb/annotation.go", "Annotations that users set on a Service, and annotations that Fairlead writes. \"Impact\" is\nthe effect of changing the annotation on a Service that is already served.\n\n"+
+		"MetalLB's annotations are read if the Service's class may use MetalLB's pools. They then apply to\npools in any configuration format. The old prefix `metallb.universe.tf/` works too; if both\nprefixes are present, the new one is used. A Service may use Fairlead's and MetalLB's annotations\ntogether. If they contradict each other, it is pending with reason `InvalidRequest`.\n\nFor kube-vip's annotations, see [kube-vip](kube-vip.md). For cloudscale.ch's annotations, see\n[cloudscale.ch](cloudscale.md).")
 	return constants(p, "internal/compat/native/annotation.go", "internal/compat/metallb/annotation.go")
 }
 
@@ -84,7 +84,7 @@ func constant(p *page, c *ast.ValueSpec) error {
 	if err != nil {
 		return err
 	}
-	text = strings.TrimPrefix(text, c.Names[0].Name+" ")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, c.Names[0].Name+" "), "is ")
 	p.printf("### %s\n\n%s%s\n\n", name, strings.ToUpper(text[:1]), text[1:])
 	for fact := range strings.Lines("Type:" + facts) {
 		p.printf("- %s", fact)
@@ -113,7 +113,7 @@ func structs(f *ast.File) map[string]*ast.StructType {
 }
 
 func configurationPage(p *page) error {
-	p.title("Configuration file", "internal/config/config.go", "The file that `--config` names; the chart writes it from its values `clusterName` and\n`classes`. Everything but `apiVersion` and `kind` is optional. A field that is not\nlisted here is an error.\n\n"+
+	p.title("Configuration file", "internal/config/config.go", "The file of the flag `--config`. The chart writes it from its values `clusterName` and\n`classes`. All fields except `apiVersion` and `kind` are optional. Unknown fields are\nerrors.\n\n"+
 		"    apiVersion: fairlead.io/v1alpha1\n    kind: Configuration\n    clusterName: prod\n    classes:\n    - name: \"\"        # Services without spec.loadBalancerClass\n      backend: announce\n      pools: [native]\n    nodes:\n      cloud: none\n")
 	parsed, err := goFiles("internal/config/config.go")
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 )
 
 func kindsPage(p *page) error {
-	p.title("Kinds", "api/v1alpha1 and api/metallb", "What `kubectl explain pool.spec` and `kubectl explain ipaddresspool.spec` tell, too.\n\n"+
-		"Our own kinds are of group and version `fairlead.io/v1alpha1` and belong to the cluster,\nnot to a namespace.")
+	p.title("Custom resources", "api/v1alpha1 and api/metallb", "`kubectl explain pool.spec` and `kubectl explain ipaddresspool.spec` show the same text.\n\n"+
+		"Fairlead's own resources have the API version `fairlead.io/v1alpha1` and are cluster-scoped.")
 	for _, name := range []string{"pools", "agents"} {
 		if err := kindSection(p, filepath.Join(crdDirs["api/v1alpha1"], "fairlead.io_"+name+".yaml")); err != nil {
 			return err
 		}
 	}
-	p.heading("MetalLB's kinds")
-	p.printf("They are of group and version `metallb.io/v1beta1` and count in one namespace, `metallb-system`\n" +
-		"unless `--metallb-namespace` names another. Where they are installed already they are used as\n" +
-		"they are. Ours have in addition the conditions in the status, and keep fields they do not know.\n")
+	p.heading("MetalLB's custom resources")
+	p.printf("They have the API version `metallb.io/v1beta1`. Only objects in one namespace are used:\n" +
+		"`metallb-system`, or that of `--metallb-namespace`. Fairlead uses CRDs that are already installed.\n" +
+		"Its own versions of them also have conditions in the status, and keep unknown fields.\n")
 	for _, name := range []string{"ipaddresspools", "l2advertisements", "servicel2statuses", "configurationstates"} {
 		if err := kindSection(p, filepath.Join(crdDirs["api/metallb"], "metallb.io_"+name+".yaml")); err != nil {
 			return err
@@ -33,8 +33,8 @@ func kindsPage(p *page) error {
 	for _, k := range unserved {
 		names = append(names, "`"+k.kind+"`")
 	}
-	p.heading("MetalLB's kinds for BGP")
-	p.printf("%s\nare defined so that whole manifests can be applied. Their objects are kept and have no\neffect; those that somebody writes have an event that says so.\n", strings.Join(names, ", "))
+	p.heading("MetalLB's custom resources for BGP")
+	p.printf("%s\nare defined so that you can apply existing manifests. Fairlead keeps their objects and ignores\nthem. An event on each object reports this.\n", strings.Join(names, ", "))
 	return nil
 }
 

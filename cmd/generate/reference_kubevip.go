@@ -9,33 +9,33 @@ import (
 // kubevipPage has what Fairlead reads of kube-vip's and of its cloud provider's: the
 // ConfigMap, annotations and variables.
 func kubevipPage(p *page) error {
-	p.title("kube-vip", "internal/compat/kubevip and internal/config", `What is read of kube-vip, and of kube-vip-cloud-provider, which gives addresses to Services
-that kube-vip announces: the ConfigMap with the addresses, the annotations of Services, and the
-environment of both programs. "Impact" says what happens to Services that are already served when
-something is changed.
+	p.title("kube-vip", "internal/compat/kubevip and internal/config", `Configuration of kube-vip and kube-vip-cloud-provider that Fairlead reads: the ConfigMap with the
+addresses, the annotations of Services, and the environment variables of both programs.
+kube-vip-cloud-provider assigns addresses to Services, and kube-vip announces them. "Impact" is the
+effect of a change on Services that are already served.
 
-The ConfigMap is kubevip in the namespace kube-system, unless the environment says otherwise.
-All its values are texts. A value that cannot be used stops no other key; an event on the
-ConfigMap tells of it. Its pools are for Services whose class may use pools of kube-vip's
-([`+"`classes[].pools`"+`](configuration.md)), which is so if nothing else is said.`)
+The default ConfigMap is kubevip in the namespace kube-system. All its values are strings. An
+invalid value does not affect other keys; an event on the ConfigMap reports it. Services can use its
+pools if their class may use the format kube-vip ([`+"`classes[].pools`"+`](configuration.md)), which is
+the default.`)
 	if err := constants(p, "internal/compat/kubevip/key.go", "internal/compat/kubevip/annotation.go", "internal/config/kubevip.go"); err != nil {
 		return err
 	}
-	p.heading("Variables of kube-vip's own DaemonSet")
-	p.printf(`Read by the agents, in whose place the DaemonSet was; the chart's value ` + "`kubeVip.env`" + ` passes them.
-Those that begin with lb_class_ have to be the same for the controller, which the chart sees to;
-they count in place of the classes of the configuration. A value that cannot be understood ends
-the daemon with a sentence about it. What is not in these tables is not read: most of it is for
-the address of the control plane.
+	p.heading("Environment variables of kube-vip's own DaemonSet")
+	p.printf(`The agents, which replace the DaemonSet, read these variables. Pass them with the chart's value
+` + "`kubeVip.env`" + `. Variables that start with lb_class_ must be the same for the controller; the chart takes
+care of that. They override the classes of the configuration. With an invalid value, the program exits
+with an error. Variables that are not in these tables are ignored; most of them are for the control-plane
+address.
 
 `)
 	for _, group := range []struct {
 		head string
 		heed config.Heed
 	}{
-		{"what it does", config.Heeded},
-		{"not needed, which is logged, because", config.Needless},
-		{"not served, which is logged as a warning, for", config.Unserved},
+		{"effect", config.Heeded},
+		{"not needed, logged as information, because", config.Needless},
+		{"not supported, logged as a warning, because", config.Unserved},
 	} {
 		p.table("variable", group.head)
 		for i, v := range config.KubeVIPVariables {

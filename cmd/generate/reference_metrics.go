@@ -14,11 +14,11 @@ import (
 type metric struct{ name, kind, help, labels string }
 
 func metricsPage(p *page) error {
-	p.title("Metrics", "internal/controller, internal/cloudscale and internal/agent", "Served under `/metrics` over HTTPS to whoever has the ClusterRole\n`fairlead-metrics-reader`, which the chart installs. The metrics of the Go runtime and\nof the process are served beside them.")
+	p.title("Metrics", "internal/controller, internal/cloudscale and internal/agent", "Served at `/metrics` over HTTPS. Clients need the ClusterRole `fairlead-metrics-reader`, which\nthe chart installs (`metallb-fairlead-metrics-reader` in a release named `metallb`). Metrics of\nthe Go runtime and of the process are included.")
 	for _, daemon := range []struct{ heading, about, sources string }{
-		{"Controller", "Those of controller-runtime are beside them.", "internal/controller/*.go"},
-		{"Controller, in a cloud", "Where the configuration names cloudscale.ch. Those of the node controllers, which all\ncloud controller managers have, are beside them: `node_controller_…` and\n`cloud_node_lifecycle_controller_…`.", "internal/cloudscale/*.go"},
-		{"Agent", "Each agent tells of its own node. They are served where the chart's value\n`agent.metricsPort` says: without it, only on a loopback address of the node.\n\nThose that begin with `metallb_` have the names, and mean the same, as MetalLB's. Its\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are left out: here\nthe kernel answers, and counts nobody's requests.", "internal/agent/*.go"},
+		{"Controller", "Metrics of controller-runtime are included.", "internal/controller/*.go"},
+		{"Controller, in a cloud", "If cloudscale.ch is configured. The metrics `node_controller_…` and\n`cloud_node_lifecycle_controller_…` of the node controllers, which all cloud controller\nmanagers have, are included.", "internal/cloudscale/*.go"},
+		{"Agent", "Each agent reports on its own node. The chart's value `agent.metricsPort` sets the port of the\nnode. Without it, metrics are served on a loopback address only.\n\nMetrics that start with `metallb_` have the same names and meaning as MetalLB's.\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are missing, because the\nkernel answers requests and does not count them.", "internal/agent/*.go"},
 	} {
 		found, err := metricsIn(daemon.sources)
 		if err != nil {

@@ -63,8 +63,8 @@ func unservedKinds() (files, error) {
 				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 					Type: "object",
-					Description: k.kind + " is one of MetalLB's kinds for BGP, which Fairlead does not speak: objects of it\n" +
-						"are kept and have no effect. Announce addresses with an L2Advertisement.",
+					Description: k.kind + " is one of MetalLB's custom resources for BGP, which Fairlead does not support.\n" +
+						"Fairlead keeps the objects and ignores them. Use an L2Advertisement instead.",
 					Properties: map[string]apiextensionsv1.JSONSchemaProps{
 						"apiVersion": {Type: "string"}, "kind": {Type: "string"}, "metadata": {Type: "object"}, "spec": opaque, "status": opaque,
 					},

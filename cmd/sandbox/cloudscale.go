@@ -22,8 +22,8 @@ func cloudscaleCommand() *cobra.Command {
 		Use:   "cloudscale",
 		Short: "run a simulated cloud with the API of cloudscale.ch",
 		Long: `Run a simulated cloud with the API of cloudscale.ch until it is interrupted. It
-prints the variables that lead Fairlead to it. Faults, foreign edits and the log
-of its requests are below /sandbox/ of the same address, with the same token.`,
+prints the environment variables for Fairlead. Use /sandbox/ at the same address,
+with the same token, for faults, manual edits and the log of requests.`,
 		Example: "  sandbox cloudscale --subnet 10.0.0.0/24 --node node1=10.0.0.11 --node node2=10.0.0.12",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,18 +59,18 @@ of its requests are below /sandbox/ of the same address, with the same token.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.Listen, "listen", "127.0.0.1:0", "address and port of the API")
-	f.StringVar(&p.TokenFile, "token-file", "", "file with the access token (default: one is made and printed)")
-	f.StringVar(&p.SeedFile, "seed", "", "file with networks, subnets, servers and floating IPs to begin with, as JSON")
-	f.StringArrayVar(&subnets, "subnet", nil, "subnet of a private network to begin with")
-	f.StringArrayVar(&p.Nodes, "node", nil, "server to begin with: NAME=ADDRESS[,ADDRESS] in those subnets")
+	f.StringVar(&p.TokenFile, "token-file", "", "file with the access token (default: generated and printed)")
+	f.StringVar(&p.SeedFile, "seed", "", "JSON file with initial networks, subnets, servers and floating IPs")
+	f.StringArrayVar(&subnets, "subnet", nil, "initial subnet of a private network")
+	f.StringArrayVar(&p.Nodes, "node", nil, "initial server: NAME=ADDRESS[,ADDRESS] in those subnets")
 	f.StringArrayVar(&public, "public", nil, "prefix of public addresses in lpg1 (default 203.0.113.0/24 and 2001:db8:1::/64)")
 	f.StringArrayVar(&floating, "floating", nil, "prefix of floating IPs (default 192.0.2.0/24 and 2001:db8:f::/48)")
-	f.StringArrayVar(&reserved, "reserved", nil, "prefix whose addresses are given to nobody")
-	f.DurationVar(&p.Creating, "creating", 0, "how long a new load balancer is changing (default 1s)")
-	f.DurationVar(&p.Changing, "changing", 0, "how long each change of one takes (default 1s)")
-	f.StringVar(&busy, "busy", string(cloudscale.BusyWaits), "what happens to a change of a load balancer that is changing: wait or refuse")
-	f.BoolVar(&p.KeepListeners, "keep-listeners", false, "leave the listeners of a deleted pool without a pool")
-	f.BoolVar(&p.Forward, "forward", false, "forward packets, and check members for real")
+	f.StringArrayVar(&reserved, "reserved", nil, "prefix whose addresses are never assigned")
+	f.DurationVar(&p.Creating, "creating", 0, "time that a new load balancer is in state changing (default 1s)")
+	f.DurationVar(&p.Changing, "changing", 0, "duration of each change of a load balancer (default 1s)")
+	f.StringVar(&busy, "busy", string(cloudscale.BusyWaits), "reaction to a change of a load balancer in state changing: wait or refuse")
+	f.BoolVar(&p.KeepListeners, "keep-listeners", false, "keep the listeners of a deleted pool, without a pool")
+	f.BoolVar(&p.Forward, "forward", false, "forward packets and run real health checks")
 	f.StringVar(&p.Card, "card", "", "network card that gets the addresses of load balancers")
 	f.BoolVar(&inherit, "inherit", false, "also listen at the socket that is descriptor 3")
 	if err := f.MarkHidden("inherit"); err != nil {
@@ -82,7 +82,7 @@ of its requests are below /sandbox/ of the same address, with the same token.`,
 func cloudCommand(c *sandbox.Cluster) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cloud METHOD PATH [BODY]",
-		Short: "ask the cloud that the cluster is in, with its token",
+		Short: "send a request to the cloud of the cluster, with its token",
 		Example: `  sandbox cloud GET /v1/load-balancers
   sandbox cloud POST /sandbox/faults '{"kind": "listeners", "status": 503}'`,
 		Args: cobra.RangeArgs(2, 3),

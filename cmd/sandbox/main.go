@@ -41,8 +41,8 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	f := cmd.PersistentFlags()
-	f.StringVar(&cluster.Name, "name", "fairlead", "name of the cluster; several may run side by side")
-	f.StringVar(&cluster.StateDir, "state", "", "directory of its files (default /var/lib/NAME-sandbox)")
+	f.StringVar(&cluster.Name, "name", "fairlead", "name of the cluster; several clusters can run side by side")
+	f.StringVar(&cluster.StateDir, "state", "", "directory for its files (default /var/lib/NAME-sandbox)")
 	cmd.AddCommand(upCommand(cluster), downCommand(cluster), statusCommand(cluster), execCommand(cluster), kubeCommand(),
 		onHost("cut", "pull the cable out of a host", func(_ context.Context, host string) error { return cluster.Cut(host) }),
 		onHost("heal", "plug the cable in again", func(_ context.Context, host string) error { return cluster.Heal(host) }),
@@ -56,7 +56,7 @@ func upCommand(c *sandbox.Cluster) *cobra.Command {
 	var bare bool
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "start the cluster, or whatever of it does not run, with Fairlead in it",
+		Short: "start the cluster, or the parts that are not running, and install Fairlead",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -74,15 +74,15 @@ func upCommand(c *sandbox.Cluster) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&c.Nodes, "nodes", 3, "number of nodes")
-	cmd.Flags().StringVar(&c.Cloud, "cloud", "", "cloud whose servers the nodes are: "+sandbox.Cloudscale)
-	cmd.Flags().BoolVar(&bare, "bare", false, "without Fairlead and the examples")
+	cmd.Flags().StringVar(&c.Cloud, "cloud", "", "simulated cloud of the nodes: "+sandbox.Cloudscale)
+	cmd.Flags().BoolVar(&bare, "bare", false, "do not install Fairlead and the examples")
 	return cmd
 }
 
 func downCommand(c *sandbox.Cluster) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "remove the cluster and everything it has made",
+		Short: "remove the cluster and everything it created",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return c.Down(cmd.Context()) },
 	}
@@ -91,7 +91,7 @@ func downCommand(c *sandbox.Cluster) *cobra.Command {
 func statusCommand(c *sandbox.Cluster) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "show which hosts there are and how they are",
+		Short: "show the hosts and their state",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			status, err := c.Status(cmd.Context())
@@ -164,7 +164,7 @@ func execCommand(c *sandbox.Cluster) *cobra.Command {
 func kubeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kube",
-		Short: "build Kubernetes, if that has not been done, and put it into ./bin",
+		Short: "build Kubernetes, if necessary, and copy it to ./bin",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return sandbox.InstallKube(cmd.Context(), "bin", os.Stderr)
@@ -203,7 +203,7 @@ func nicCommand(c *sandbox.Cluster) *cobra.Command {
 func loadCommand(c *sandbox.Cluster) *cobra.Command {
 	return &cobra.Command{
 		Use:   "load IMAGE.tar...",
-		Short: "give images (docker-archives) to all nodes",
+		Short: "load images (docker-archives) into all nodes",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, archive := range args {
@@ -219,7 +219,7 @@ func loadCommand(c *sandbox.Cluster) *cobra.Command {
 func nodeInitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "node-init FILE",
-		Short:  "be the first process of a node",
+		Short:  "run as the first process of a node",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.NodeInit(args[0]) },
@@ -229,7 +229,7 @@ func nodeInitCommand() *cobra.Command {
 func forwardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "forward ADDRESS",
-		Short:  "pass connections on to the API server",
+		Short:  "forward connections to the API server",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.Forward(args[0]) },

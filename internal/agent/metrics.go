@@ -18,16 +18,16 @@ var (
 	announcedOpts = prometheus.GaugeOpts{Name: "fairlead_agent_announced_addresses",
 		Help: "Addresses that this node announces."}
 	membersOpts = prometheus.GaugeOpts{Name: "fairlead_agent_members",
-		Help: "Agents that this one knows to be alive, itself included."}
+		Help: "Agents known to be alive, including this one."}
 	takeoversOpts = prometheus.CounterOpts{Name: "fairlead_agent_takeovers_total",
-		Help: "Addresses that this node took over from another one."}
+		Help: "Addresses that this node took over from another node."}
 	takeoverTimeOpts = prometheus.HistogramOpts{Name: "fairlead_agent_takeover_seconds",
-		Help:    "Time from when a node was found dead until this node announced its address.",
+		Help:    "Time from the detection of a dead node until this node announced its address.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}
 	conflictsOpts = prometheus.CounterOpts{Name: "fairlead_agent_conflicts_total",
-		Help: "Times that a host that is no node was found to use an address of a Service."}
+		Help: "Address conflicts: a host that is not a node used an address of a Service."}
 	restoredOpts = prometheus.CounterOpts{Name: "fairlead_agent_restored_addresses_total",
-		Help: "Times that somebody else removed an address from an interface and it was put back."}
+		Help: "Addresses that another program removed from an interface and the agent restored."}
 	framesOpts = prometheus.CounterOpts{Name: "fairlead_agent_frames_sent_total",
 		Help: "Gratuitous ARP and unsolicited neighbour advertisement frames sent."}
 )

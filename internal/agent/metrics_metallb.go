@@ -29,13 +29,13 @@ func newClassicMetrics(r prometheus.Registerer) *classicMetrics {
 		gratuitous: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "metallb_layer2_gratuitous_sent",
 			Help: "Gratuitous ARP and unsolicited neighbour advertisement frames sent, by address."}, []string{"ip"}),
 		updates: prometheus.NewCounter(prometheus.CounterOpts{Name: "metallb_k8s_client_updates_total",
-			Help: "Changes of objects that the agent has read."}),
+			Help: "Object changes that the agent has processed."}),
 		updateErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "metallb_k8s_client_update_errors_total",
-			Help: "Changes of pools and advertisements of MetalLB's kinds after which one of them cannot be used."}),
+			Help: "Changes of IPAddressPools and L2Advertisements after which one of them is invalid."}),
 		loaded: prometheus.NewGauge(prometheus.GaugeOpts{Name: "metallb_k8s_client_config_loaded_bool",
-			Help: "1 once the pools have been read."}),
+			Help: "1 after the pools have been read."}),
 		stale: prometheus.NewGauge(prometheus.GaugeOpts{Name: "metallb_k8s_client_config_stale_bool",
-			Help: "1 while a pool or an advertisement of MetalLB's kinds cannot be used."}),
+			Help: "1 while an IPAddressPool or L2Advertisement is invalid."}),
 	}
 	r.MustRegister(m.announced, m.gratuitous, m.updates, m.updateErrors, m.loaded, m.stale)
 	return m

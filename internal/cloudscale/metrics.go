@@ -11,11 +11,11 @@ import (
 var (
 	requestsOpts = prometheus.CounterOpts{
 		Name: "fairlead_cloudscale_requests_total",
-		Help: "Calls of cloudscale.ch's API, by method, kind of object and status; the status is \"none\" if there was no answer.",
+		Help: "Requests to cloudscale.ch's API, by method, kind of object and status. The status is \"none\" if there was no response.",
 	}
 	durationOpts = prometheus.HistogramOpts{
 		Name:    "fairlead_cloudscale_request_seconds",
-		Help:    "Time until cloudscale.ch's API answered, by method and kind of object.",
+		Help:    "Response time of cloudscale.ch's API, by method and kind of object.",
 		Buckets: prometheus.ExponentialBuckets(0.02, 2, 11),
 	}
 )

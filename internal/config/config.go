@@ -26,44 +26,45 @@ type Configuration struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 
-	// ClusterName is added to every log line, to tell clusters apart.
+	// ClusterName is added to every log line, and to the tags of objects in a cloud.
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// Classes that are served. A Service of a class that is not listed is never
-	// touched. Without any: Services without a class, and those of class
+	// Classes of Services to serve. Fairlead never changes a Service of another
+	// class. Default: Services without a class, and those of class
 	// fairlead.io/fairlead.
 	Classes []Class `json:"classes,omitempty"`
 
-	// Nodes says whether Fairlead also looks after the Node objects.
+	// Nodes configures whether Fairlead also manages Node objects.
 	Nodes Nodes `json:"nodes,omitempty"`
 }
 
 // Nodes says which cloud's node controllers run.
 type Nodes struct {
-	// Cloud is whose servers the nodes are. "none": Node objects are left to
-	// others. "cloudscale": they get their providerID, labels and addresses from
-	// cloudscale.ch, and go with their server. The access token is in
+	// Cloud whose servers the nodes are. "none": Fairlead does not manage Node
+	// objects. "cloudscale": they get their providerID, labels and addresses from
+	// cloudscale.ch, and are deleted with their server. The access token is in
 	// $CLOUDSCALE_ACCESS_TOKEN, or in the file $CLOUDSCALE_ACCESS_TOKEN_FILE.
 	Cloud Cloud `json:"cloud,omitempty"`
 }
 
 // Class says how the Services of one spec.loadBalancerClass are served.
 type Class struct {
-	// Name is the Service's spec.loadBalancerClass; "" is for Services without.
+	// Name is the spec.loadBalancerClass of the Services. "" means Services without
+	// a class.
 	Name string `json:"name"`
 
-	// Backend that makes the addresses real. "announce": addresses from pools,
-	// announced by the nodes. "kube-vip": addresses from pools, written onto the
-	// Service for kube-vip to announce. "cloudscale": load balancers of
-	// cloudscale.ch, as the annotations k8s.cloudscale.ch/… of Services say.
+	// Backend that makes the addresses reachable. "announce" (default): the nodes
+	// announce addresses from pools. "kube-vip": Fairlead writes addresses from pools
+	// to the Service, and kube-vip announces them. "cloudscale": load balancers of
+	// cloudscale.ch, configured by the k8s.cloudscale.ch/… annotations of Services.
 	Backend Backend `json:"backend,omitempty"`
 
-	// Pools are the dialects whose pools the class may use, all of them by default
-	// if its backend is "announce", "kube-vip" alone if it is that. "native": the kind
-	// Pool; "metallb": MetalLB's kinds IPAddressPool and L2Advertisement, as far
-	// as they are installed; "kube-vip": the ConfigMap of kube-vip's cloud
-	// provider, if it is there. The first is also the one in whose words a Service
-	// that has nothing is told why; where all pools are MetalLB's, it is MetalLB's.
+	// Pools lists the configuration formats whose pools the class may use. "native":
+	// Pool objects. "metallb": IPAddressPool and L2Advertisement objects, if their CRDs
+	// are installed. "kube-vip": the ConfigMap of kube-vip-cloud-provider, if it exists.
+	// Default: all of them with backend "announce"; only "kube-vip" with backend
+	// "kube-vip". The first format also sets the wording for Services without an
+	// address; if all pools are MetalLB's, MetalLB's wording is used.
 	Pools []lb.Dialect `json:"pools,omitempty"`
 }
 

@@ -7,29 +7,29 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Variables of kube-vip's cloud provider. Without --config, any of the first three makes
-// the controller take the provider's place.
+// Environment variables of kube-vip-cloud-provider. Without --config, any of the first
+// three makes the controller replace the provider.
 const (
-	// EnvKubeVIPNamespace names the namespace of the ConfigMap. Agents read it, too.
+	// EnvKubeVIPNamespace is the namespace of the ConfigMap. Agents read it too.
 	//
 	// Type: name of a namespace
 	// Default: kube-system
 	EnvKubeVIPNamespace = "KUBEVIP_NAMESPACE"
 
-	// EnvKubeVIPConfigMap names the ConfigMap itself. Agents read it, too.
+	// EnvKubeVIPConfigMap is the name of the ConfigMap. Agents read it too.
 	//
 	// Type: name of a ConfigMap
 	// Default: kubevip
 	EnvKubeVIPConfigMap = "KUBEVIP_CONFIG_MAP"
 
-	// EnvKubeVIPClassMode makes the controller serve the Services of one class, and
+	// EnvKubeVIPClassMode makes the controller serve only Services of one class, and
 	// none without a class.
 	//
 	// Type: "true" or "false"
 	// Default: "false"
 	EnvKubeVIPClassMode = "KUBEVIP_ENABLE_LOADBALANCERCLASS"
 
-	// EnvKubeVIPClassName names that class, as in spec.loadBalancerClass.
+	// EnvKubeVIPClassName is that class, as in spec.loadBalancerClass.
 	//
 	// Type: name of a class
 	// Default: kube-vip.io/kube-vip-class

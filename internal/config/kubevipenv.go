@@ -53,28 +53,28 @@ type KubeVIPVariable struct {
 }
 
 const (
-	elected    = "agents agree among themselves which node has which address"
-	noControl  = "the address of the API server is for others to announce; leave kube-vip there for it, with svc_enable=false"
-	justLayer2 = "addresses are announced by ARP and NDP alone"
-	noEgress   = "the source addresses of what pods send are left alone"
-	elsewhere  = "--metrics-address and --health-address say where to listen"
+	elected    = "the agents elect the node of each address by themselves"
+	noControl  = "Fairlead does not announce the address of the API server; keep kube-vip for it, with svc_enable=false"
+	justLayer2 = "Fairlead announces addresses by ARP and NDP only"
+	noEgress   = "Fairlead does not change the source addresses of pods"
+	elsewhere  = "use --metrics-address and --health-address"
 )
 
 // KubeVIPVariables are those that concern Services, and those that people may
 // take to.
 var KubeVIPVariables = []KubeVIPVariable{
-	{envServiceInterface, Heeded, "the interface on which Services are announced, unless they, their pool or the ConfigMap name another; auto is any that fits"},
-	{envInterface, Heeded, "the same, if there is no vip_servicesinterface"},
-	{envRate, Heeded, "how often addresses are announced again, in milliseconds, as --announce-interval; without it that is not needed"},
-	{envNodeName, Heeded, "the name of the Node, as --node-name"},
-	{envServices, Heeded, "must not be false: Services are all that agents are for"},
-	{envClassName, Heeded, "the spec.loadBalancerClass that is served beside Services without one; kube-vip.io/kube-vip-class if it is not set but one of the next two is"},
-	{envClassOnly, Heeded, "if true, Services without a class are not served"},
-	{envClassLegacy, Heeded, "if false, only the class of lb_class_name is served, Services without a class if that is empty"},
+	{envServiceInterface, Heeded, "interface on which Services are announced, unless the Service, its pool or the ConfigMap selects another; auto means any suitable interface"},
+	{envInterface, Heeded, "the same, if vip_servicesinterface is not set"},
+	{envRate, Heeded, "interval for repeating announcements, in milliseconds, as --announce-interval; not needed by default"},
+	{envNodeName, Heeded, "name of the Node, as --node-name"},
+	{envServices, Heeded, "must not be false: agents only serve Services"},
+	{envClassName, Heeded, "spec.loadBalancerClass to serve in addition to Services without a class; default kube-vip.io/kube-vip-class if one of the next two is set"},
+	{envClassOnly, Heeded, "true: do not serve Services without a class"},
+	{envClassLegacy, Heeded, "false: serve only the class lb_class_name; if that is empty, only Services without a class"},
 
-	{"vip_arp", Needless, "addresses are announced by ARP and NDP"},
-	{"vip_subnet", Needless, "an address is for itself alone, whatever the subnet"},
-	{"vip_cidr", Needless, "an address is for itself alone, whatever the subnet"},
+	{"vip_arp", Needless, "Fairlead always announces addresses by ARP and NDP"},
+	{"vip_subnet", Needless, "Fairlead adds every address as a single host address"},
+	{"vip_cidr", Needless, "Fairlead adds every address as a single host address"},
 	{"vip_leaderelection", Needless, elected},
 	{"vip_leasename", Needless, elected},
 	{"vip_leaseduration", Needless, elected},
@@ -90,21 +90,21 @@ var KubeVIPVariables = []KubeVIPVariable{
 	{"per_service_election_on_demand", Needless, elected},
 	{"leader_election_type", Needless, elected},
 	{"etcd_*", Needless, elected},
-	{"vip_skipdad", Needless, "an address that nobody is known to have is probed for, which delays no other"},
-	{"vip_loglevel", Needless, "--log-level says how much is logged"},
+	{"vip_skipdad", Needless, "the agent probes new addresses, without delaying others"},
+	{"vip_loglevel", Needless, "use --log-level"},
 	{"prometheus_server", Needless, elsewhere},
 	{"health_check_port", Needless, elsewhere},
-	{"enable_service_security", Needless, "only the ports of the Service are open at its address, always"},
-	{"enable_endpoints", Needless, "EndpointSlices tell where pods serve"},
-	{"enable_endpointslices", Needless, "EndpointSlices tell where pods serve"},
-	{"debounce_time", Needless, "what changes at the same time is done together"},
-	{"dhcp_backoff_attempts", Needless, "DHCP servers are asked until one answers"},
-	{"dhcp_mode", Needless, "the Service says of which IP families its address is leased"},
-	{"iptables_backend", Needless, "the kernel's packet filter is used by nftables, in tables of our own"},
-	{"k8s_config_file", Needless, "--kubeconfig names the file"},
+	{"enable_service_security", Needless, "only the Service's ports are open at its address, always"},
+	{"enable_endpoints", Needless, "Fairlead always uses EndpointSlices"},
+	{"enable_endpointslices", Needless, "Fairlead always uses EndpointSlices"},
+	{"debounce_time", Needless, "simultaneous changes are always processed together"},
+	{"dhcp_backoff_attempts", Needless, "the agent asks DHCP servers until one answers"},
+	{"dhcp_mode", Needless, "the Service selects the IP families for DHCP"},
+	{"iptables_backend", Needless, "Fairlead uses its own nftables tables"},
+	{"k8s_config_file", Needless, "use --kubeconfig"},
 
-	{"svc_namespace", Unserved, "Services of all namespaces are served; a class is for some of them (lb_class_name)"},
-	{"disable_service_updates", Unserved, "the controller publishes addresses in the status of Services"},
+	{"svc_namespace", Unserved, "Fairlead serves all namespaces; use a class to select Services (lb_class_name)"},
+	{"disable_service_updates", Unserved, "the controller always publishes addresses in the status of Services"},
 	{"bgp_*", Unserved, justLayer2},
 	{"mpbgp_*", Unserved, justLayer2},
 	{"zebra_*", Unserved, justLayer2},
@@ -117,11 +117,11 @@ var KubeVIPVariables = []KubeVIPVariable{
 	{"cp_enable", Unserved, noControl},
 	{"lb_enable", Unserved, noControl},
 	{"vip_ddns", Unserved, noControl},
-	{"enable_node_labeling", Unserved, "Agent objects tell which node has which address, and nodes get no labels"},
-	{"enable_upnp", Unserved, "routers are not asked to forward ports"},
-	{"mirror_dest_if", Unserved, "traffic is not mirrored"},
-	{"provider_config", Unserved, "there is no cloud provider of kube-vip's own"},
-	{"vip_packet*", Unserved, "there is no cloud provider of kube-vip's own"},
+	{"enable_node_labeling", Unserved, "Fairlead does not label nodes; Agent objects show the addresses of each node"},
+	{"enable_upnp", Unserved, "Fairlead does not configure routers by UPnP"},
+	{"mirror_dest_if", Unserved, "Fairlead does not mirror traffic"},
+	{"provider_config", Unserved, "Fairlead does not use kube-vip's own cloud providers"},
+	{"vip_packet*", Unserved, "Fairlead does not use kube-vip's own cloud providers"},
 }
 
 // KubeVIPDaemon is what the environment of kube-vip's own DaemonSet says.

@@ -134,7 +134,10 @@ func Run(ctx context.Context, o Options) error {
 			loaded: func() bool { return synced(ctx, mgr.GetCache(), o.Config, kinds) }})
 	}
 
+	owners := newOwners()
+	l.alloc.SetOwner(owners.of)
 	steps := []func() error{
+		func() error { return owners.follow(ctx, mgr.GetCache()) },
 		func() error { return fillCaches(ctx, mgr.GetCache(), o.Config, kinds, o.Log) },
 		func() error { return mgr.Add(manager.RunnableFunc(svc.events.Start)) },
 		func() error { return serveHealth(mgr, o, kinds) },

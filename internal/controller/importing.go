@@ -148,6 +148,7 @@ func contextOf(class *config.Class, labels map[string]string, theirs *kubevip.Co
 // waits for nothing, and does not move.
 func unchanged(s *corev1.Service, class *config.Class, theirs *kubevip.Config) lb.Request {
 	r := contextOf(class, nil, theirs).Request(s)
+	r.Evidence = evidenceOf(s, class)
 	r.Invalid = &lb.Reason{Code: lb.Ready}
 	if said, known := reasonOn(s); known {
 		r.Invalid = &said

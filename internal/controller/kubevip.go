@@ -72,6 +72,12 @@ func (m *kubevipMap) state() (config *kubevip.Config, unread string) {
 // as they are. Who asks in kube-vip's words, or is to have addresses of it before
 // others, waits for it.
 func (m *kubevipMap) requestOf(s *corev1.Service, class *config.Class, labels map[string]string) (r lb.Request, asIs bool) {
+	r, asIs = m.asked(s, class, labels)
+	r.Evidence = evidenceOf(s, class)
+	return r, asIs
+}
+
+func (m *kubevipMap) asked(s *corev1.Service, class *config.Class, labels map[string]string) (r lb.Request, asIs bool) {
 	theirs, unread := m.state()
 	if unread == "" || !slices.Contains(class.Pools, lb.KubeVIP) {
 		r = contextOf(class, labels, theirs).Request(s)
@@ -202,6 +208,19 @@ func publishedOf(s *corev1.Service, class *config.Class) []netip.Addr {
 		return nil
 	}
 	return held
+}
+
+// evidenceOf ranks what publishedOf returns. Our condition names the addresses that
+// were written with it, and tenants cannot write a status. Where kube-vip announces,
+// the status is no evidence: kube-vip copies annotations into it.
+func evidenceOf(s *corev1.Service, class *config.Class) lb.Evidence {
+	switch announced := readyCondition(s) != nil && len(native.Published(s)) > 0 && attested(s); {
+	case announced:
+		return lb.Proven
+	case class.Backend == config.KubeVIP:
+		return lb.Asserted
+	}
+	return lb.Reported
 }
 
 // inherits says whether s, which Fairlead announces, was given an address for

@@ -12,17 +12,17 @@ var (
 	poolTotal = prometheus.NewDesc("fairlead_pool_addresses",
 		"Addresses of a pool, by IP family.", []string{"pool", "dialect", "family"}, nil)
 	poolUsed = prometheus.NewDesc("fairlead_pool_addresses_used",
-		"Addresses of a pool that Services have, by IP family; a shared address counts once.", []string{"pool", "dialect", "family"}, nil)
+		"Addresses of a pool in use by Services, by IP family. A shared address counts once.", []string{"pool", "dialect", "family"}, nil)
 	poolUp = prometheus.NewDesc("fairlead_pool_ready",
-		"1 if the pool hands out addresses, else 0, with the reason.", []string{"pool", "dialect", "reason"}, nil)
+		"1 if the pool assigns addresses, otherwise 0, with the reason.", []string{"pool", "dialect", "reason"}, nil)
 	servicesByReason = prometheus.NewDesc("fairlead_services",
-		"Services of type LoadBalancer of a served class, by the reason on them.", []string{"reason"}, nil)
+		"Services of type LoadBalancer of a served class, by reason.", []string{"reason"}, nil)
 )
 
 // timeToAddressOpts describes the histogram of what a user waits for.
 var timeToAddressOpts = prometheus.HistogramOpts{
 	Name:    "fairlead_time_to_address_seconds",
-	Help:    "Time from a Service's creation until its first address was written.",
+	Help:    "Time from the creation of a Service until its first address was written.",
 	Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
 }
 

@@ -16,29 +16,29 @@ import (
 // each of them once.
 var (
 	metallbTotal = prometheus.NewDesc("metallb_allocator_addresses_total",
-		"Addresses that an IPAddressPool has for Services, those in use among them.", []string{"pool"}, nil)
+		"Usable addresses of an IPAddressPool, including those in use.", []string{"pool"}, nil)
 	metallbUsed = prometheus.NewDesc("metallb_allocator_addresses_in_use_total",
-		"Addresses of an IPAddressPool that Services have; a shared address counts once.", []string{"pool"}, nil)
+		"Addresses of an IPAddressPool in use by Services. A shared address counts once.", []string{"pool"}, nil)
 	metallbTotalIPv4 = prometheus.NewDesc("metallb_allocator_ipv4_addresses_total",
-		"The same as metallb_allocator_addresses_total, IPv4 alone.", []string{"pool"}, nil)
+		"The same as metallb_allocator_addresses_total, IPv4 only.", []string{"pool"}, nil)
 	metallbTotalIPv6 = prometheus.NewDesc("metallb_allocator_ipv6_addresses_total",
-		"The same as metallb_allocator_addresses_total, IPv6 alone.", []string{"pool"}, nil)
+		"The same as metallb_allocator_addresses_total, IPv6 only.", []string{"pool"}, nil)
 	metallbUsedIPv4 = prometheus.NewDesc("metallb_allocator_ipv4_addresses_in_use_total",
-		"The same as metallb_allocator_addresses_in_use_total, IPv4 alone.", []string{"pool"}, nil)
+		"The same as metallb_allocator_addresses_in_use_total, IPv4 only.", []string{"pool"}, nil)
 	metallbUsedIPv6 = prometheus.NewDesc("metallb_allocator_ipv6_addresses_in_use_total",
-		"The same as metallb_allocator_addresses_in_use_total, IPv6 alone.", []string{"pool"}, nil)
+		"The same as metallb_allocator_addresses_in_use_total, IPv6 only.", []string{"pool"}, nil)
 	metallbLoaded = prometheus.NewDesc("metallb_k8s_client_config_loaded_bool",
-		"1 once all objects have been read.", nil, nil)
+		"1 after all objects have been read.", nil, nil)
 	metallbStale = prometheus.NewDesc("metallb_k8s_client_config_stale_bool",
-		"1 while an object of MetalLB's kinds is refused or has no effect; the others are used all the same. The ConfigurationState controller says which.", nil, nil)
+		"1 while a MetalLB object is rejected or has no effect. Other objects are not affected. The ConfigurationState named controller lists them.", nil, nil)
 
 	metallbUpdatesOpts = prometheus.CounterOpts{
 		Name: "metallb_k8s_client_updates_total",
-		Help: "Changes of objects that were looked at.",
+		Help: "Object changes that the controller has processed.",
 	}
 	metallbErrorsOpts = prometheus.CounterOpts{
 		Name: "metallb_k8s_client_update_errors_total",
-		Help: "Changes of objects that could not be dealt with at once, and were tried again.",
+		Help: "Object changes that failed and were retried.",
 	}
 )
 

@@ -122,14 +122,15 @@ func (c *services) withoutNative(v lb.Verdict, class *config.Class) lb.Verdict {
 
 // leftBy returns the class that gave s its addresses, if none serves it now: the
 // configuration has changed. Nobody else gets them while s is there, and s is left
-// alone.
+// alone. Everybody can set a label, so it counts only where addresses are given for
+// kube-vip to announce, and only for addresses that nobody has.
 func leftBy(cfg *config.Configuration, s *corev1.Service) *config.Class {
 	switch {
 	case s.Spec.Type != corev1.ServiceTypeLoadBalancer || cfg.Class(ptr.Deref(s.Spec.LoadBalancerClass, "")) != nil:
 		return nil
 	case readyCondition(s) != nil && attested(s):
 		return &config.Class{Backend: config.Announce, Pools: []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}}
-	case s.Labels[kubevip.Label] == kubevip.LabelValue && cfg.Uses(lb.KubeVIP):
+	case s.Labels[kubevip.Label] == kubevip.LabelValue && slices.Contains(cfg.Backends(), config.KubeVIP):
 		return &config.Class{Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}
 	}
 	return nil

@@ -90,7 +90,7 @@ func cacheOptions(cfg *config.Configuration, m *kubevipMap) cache.Options {
 func slimServer(in any) (any, error) {
 	if n, ok := in.(*corev1.Node); ok {
 		n.ManagedFields, n.Annotations = nil, nil
-		n.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID, Taints: n.Spec.Taints}
+		n.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID, PodCIDRs: n.Spec.PodCIDRs, Taints: n.Spec.Taints}
 		n.Status = slimNodeStatus(&n.Status)
 	}
 	return in, nil
@@ -111,11 +111,12 @@ func slim(in any) (any, error) {
 		}
 	case *corev1.Service:
 		if o.Spec.Type != corev1.ServiceTypeLoadBalancer && !marked(o) && !slices.Contains(o.Finalizers, Finalizer) {
-			o.Annotations, o.Labels, o.Spec, o.Status = nil, nil, corev1.ServiceSpec{Type: o.Spec.Type}, corev1.ServiceStatus{}
+			o.Annotations, o.Labels, o.Status = nil, nil, corev1.ServiceStatus{}
+			o.Spec = corev1.ServiceSpec{Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs}
 		}
 	case *corev1.Node:
 		o.Annotations, o.Labels = nil, nil
-		o.Spec, o.Status = corev1.NodeSpec{}, slimNodeStatus(&o.Status)
+		o.Spec, o.Status = corev1.NodeSpec{PodCIDRs: o.Spec.PodCIDRs}, slimNodeStatus(&o.Status)
 	}
 	return in, nil
 }

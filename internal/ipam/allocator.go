@@ -17,6 +17,9 @@ type Allocator struct {
 	byKey map[lb.PoolKey]*pool
 	cover cover
 	nodes map[netip.Addr]string
+	// owner says to what in the cluster an address belongs, "" if to nothing: a
+	// Service asks for it in vain.
+	owner func(netip.Addr) string
 
 	quotas  bool // any pool has one
 	classic bool // any pool is
@@ -53,8 +56,11 @@ type Allocator struct {
 
 // service is one Service: what it asks for, what it has, and what was answered.
 type service struct {
-	req     lb.Request
-	has     [len(lb.Families)]netip.Addr
+	req lb.Request
+	has [len(lb.Families)]netip.Addr
+	// rank is the evidence that s has what it has. What the allocator gave itself
+	// is proven.
+	rank    [len(lb.Families)]lb.Evidence
 	next    [len(lb.Families)]*service // with the same address
 	verdict lb.Verdict
 	waits   []*queue
@@ -104,6 +110,7 @@ func byAge(s, t *service) int {
 // New returns an Allocator without pools.
 func New() *Allocator {
 	return &Allocator{
+		owner:       func(netip.Addr) string { return "" },
 		services:    map[types.NamespacedName]*service{},
 		held:        map[netip.Addr]*service{},
 		shared:      map[group]*offers{},
@@ -111,6 +118,11 @@ func New() *Allocator {
 		waitGroup:   map[group]map[lb.Port]*queue{},
 	}
 }
+
+// SetOwner sets the function that says to what in the cluster an address belongs
+// ("the ClusterIP of Service default/kubernetes"), or "" if to nothing. Nobody gets
+// such an address by asking for it. It must be quick: it runs in every decision.
+func (a *Allocator) SetOwner(owner func(netip.Addr) string) { a.owner = owner }
 
 // Settle decides what the Service of r has, given the addresses that its status
 // publishes, and remembers it. The same arguments again give the same verdict.

@@ -247,3 +247,60 @@ func TestImportedIsHeldAtOnce(t *testing.T) {
 		t.Errorf("changed %v", changed)
 	}
 }
+
+// What everybody can write on a Service holds an address that nobody has, and never
+// takes one from anybody: neither while the controller runs nor when it starts, be
+// the Service as old as it may.
+func TestAssertedNeverWins(t *testing.T) {
+	victim := requestOf("victim", 5)
+	forger := requestOf("forger", 1)
+	forger.Evidence = lb.Asserted
+	forger.Invalid = &lb.Reason{Code: lb.Ready} // a Service that is left alone
+	stolen := []netip.Addr{addr("192.0.2.0")}
+
+	running := New()
+	running.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/31")})
+	running.Settle(victim, nil)
+	running.Settle(forger, stolen)
+	if contests := running.Contests(); contests != nil {
+		t.Errorf("while running: %v", contests)
+	}
+
+	starting := New()
+	starting.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/31")})
+	starting.Import(forger, stolen)
+	starting.Import(victim, stolen)
+	starting.SettleAll()
+
+	for name, a := range map[string]*Allocator{"running": running, "starting": starting} {
+		if v, _ := a.Verdict(victim.Service); !slices.Equal(v.Addresses, stolen) || v.Reason.Code != lb.Ready {
+			t.Errorf("%s: the victim has %v", name, v)
+		}
+		if v, _ := a.Verdict(forger.Service); len(v.Addresses) > 0 {
+			t.Errorf("%s: the forger has %v", name, v.Addresses)
+		}
+	}
+}
+
+// Nobody gets by name what belongs to the cluster itself.
+func TestOwnerRefuses(t *testing.T) {
+	a := New()
+	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/31")})
+	a.SetOwner(func(x netip.Addr) string {
+		if x == addr("10.96.0.1") {
+			return "the ClusterIP of Service default/kubernetes"
+		}
+		return ""
+	})
+	r := requestOf("web", 1)
+	r.Addresses, r.Anywhere = []netip.Addr{addr("10.96.0.1")}, true
+	v, _ := a.Settle(r, nil)
+	if v.Reason.Code != lb.AddressIsCluster || len(v.Addresses) > 0 {
+		t.Errorf("got %v", v)
+	}
+	r = requestOf("claims", 2)
+	r.Evidence = lb.Asserted
+	if v, _ = a.Settle(r, []netip.Addr{addr("10.96.0.1")}); lb.ListAddrs(v.Addresses) != "192.0.2.0" {
+		t.Errorf("a claim got %v", v)
+	}
+}

@@ -47,7 +47,7 @@ func (a *Allocator) take(s *service, address netip.Addr) {
 			p.perNamespace[s.req.Service.Namespace]++
 		}
 	}
-	s.has[f], s.next[f] = address, head
+	s.has[f], s.next[f], s.rank[f] = address, head, lb.Proven
 	a.held[address] = s
 	a.offer(s, address)
 }
@@ -99,6 +99,7 @@ func (a *Allocator) release(s *service, f lb.Family) {
 // restore gives s exactly the addresses in was, which it has released at most
 // since nobody else could take them.
 func (a *Allocator) restore(s *service, was [len(lb.Families)]netip.Addr) {
+	rank := s.rank
 	for _, f := range lb.Families {
 		if s.has[f] != was[f] {
 			a.release(s, f)
@@ -107,6 +108,7 @@ func (a *Allocator) restore(s *service, was [len(lb.Families)]netip.Addr) {
 	for _, f := range lb.Families {
 		if s.has[f] != was[f] {
 			a.take(s, was[f])
+			s.rank[f] = rank[f]
 		}
 	}
 }

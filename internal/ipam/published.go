@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -49,15 +50,18 @@ func (a *Allocator) SettleAll() (changed []types.NamespacedName) {
 	return a.finish(nil)
 }
 
-// claimImports gives the imported Services what they publish, oldest first: so
-// of two that cannot share, the older one has it whatever came first.
+// claimImports gives the imported Services what they publish, those with the best
+// evidence first, then the oldest: of two that cannot share, that one has it
+// whatever came first.
 func (a *Allocator) claimImports() {
 	if len(a.imports) == 0 {
 		return
 	}
 	imports := a.imports
 	a.imports = nil
-	slices.SortStableFunc(imports, func(i, j imported) int { return byAge(i.service, j.service) })
+	slices.SortStableFunc(imports, func(i, j imported) int {
+		return cmp.Or(cmp.Compare(i.service.req.Evidence, j.service.req.Evidence), byAge(i.service, j.service))
+	})
 	for _, i := range imports {
 		if !i.service.gone {
 			a.heed(i.service, i.published)
@@ -75,6 +79,7 @@ func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 	had := s.has
 	for _, f := range wanted(&s.req) {
 		if s.has[f].IsValid() && slices.Contains(published, s.has[f]) {
+			s.rank[f] = min(s.rank[f], s.req.Evidence)
 			others = others || slices.ContainsFunc(published, func(p netip.Addr) bool {
 				return p != s.has[f] && lb.FamilyOf(p) == f
 			})
@@ -82,7 +87,7 @@ func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 		}
 		with := a.partner(s, f, published)
 		for _, p := range published {
-			if !p.IsValid() || lb.FamilyOf(p) != f || a.unusable(p) {
+			if !p.IsValid() || lb.FamilyOf(p) != f || a.unusable(p) || s.req.Evidence == lb.Asserted && a.owner(p) != "" {
 				continue
 			}
 			if s.has[f].IsValid() {
@@ -196,8 +201,9 @@ func (a *Allocator) adopt(s *service, p, with netip.Addr) bool {
 	return true
 }
 
-// claim gives p to s because s publishes it. Of those who cannot share it the
-// older one has it; the younger ones look for another at once.
+// claim gives p to s because s publishes it. Of those who cannot share it the one
+// with the better evidence has it, then the older one; the others look for another
+// at once. What is only asserted never takes an address from anybody.
 func (a *Allocator) claim(s *service, p netip.Addr) bool {
 	f := lb.FamilyOf(p)
 	for {
@@ -208,12 +214,17 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 		if slices.Contains(s.lost, p) {
 			return false // its status is only behind
 		}
-		if older(rival, s) {
+		mine, theirs := s.req.Evidence, rival.rank[f]
+		if theirs < mine || theirs == mine && (mine == lb.Asserted || older(rival, s)) {
 			s.loses(p)
-			a.contests = append(a.contests, Contest{p, rival.req.Service, s.req.Service})
+			if theirs == mine || mine != lb.Asserted { // else everybody could trouble others with events
+				a.contests = append(a.contests, Contest{p, rival.req.Service, s.req.Service})
+			}
 			return false
 		}
-		a.contests = append(a.contests, Contest{p, s.req.Service, rival.req.Service})
+		if theirs == mine || theirs != lb.Asserted {
+			a.contests = append(a.contests, Contest{p, s.req.Service, rival.req.Service})
+		}
 		a.release(rival, f)
 		rival.loses(p)
 		a.note(rival, p)
@@ -224,6 +235,7 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 	// What was for a DHCP server to give may be no longer.
 	s.leased[f] = s.leased[f] && a.leases(s, f)
 	a.take(s, p)
+	s.rank[f] = s.req.Evidence
 	a.note(s, p)
 	return true
 }

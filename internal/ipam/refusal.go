@@ -25,6 +25,14 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 		reason := lb.AddressIsNode.With(x, node)
 		return &reason
 	}
+	owner := a.owner(x)
+	if owner == "" && x.IsLinkLocalUnicast() && !a.InPool(x) {
+		owner = "link-local, and in no pool"
+	}
+	if owner != "" {
+		reason := lb.AddressIsCluster.With(x, owner)
+		return &reason
+	}
 	var asked *pool
 	if r.Pool != "" {
 		if asked = a.resolve(r); asked == nil {

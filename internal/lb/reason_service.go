@@ -29,6 +29,7 @@ const (
 	AddressInUse      Code = "AddressInUse"
 	AddressReserved   Code = "AddressReserved"
 	AddressIsNode     Code = "AddressIsNode"
+	AddressIsCluster  Code = "AddressIsCluster"
 	FamilyMismatch    Code = "FamilyMismatch"
 	SharingConflict   Code = "SharingConflict"
 	InvalidRequest    Code = "InvalidRequest"
@@ -134,6 +135,10 @@ var serviceReasons = map[Code]About{
 		Means: "The Service asks for an address that the pool reserves for another Service.",
 		Do:    "Ask for another address, or change the reservation in the pool.",
 		text:  "Address %s is reserved for Service %s in pool %q. Ask for another, or change the reservation.", sample: []any{sampleAddress, sampleService, "edge"}},
+	AddressIsCluster: {On: "Service", Warning: true, MetalLB: "AllocationFailed",
+		Means: "The address belongs to the cluster itself: it is the ClusterIP of a Service, in the network of the pods, or link-local. Announcing it would cut off whoever uses it.",
+		Do:    "Request another address.",
+		text:  "Address %s cannot be given to a Service: it is %s. Request another address.", sample: []any{"10.96.0.1", "the ClusterIP of Service default/kubernetes"}},
 	AddressIsNode: {On: "Service", Warning: true, MetalLB: "AllocationFailed",
 		Means: "The address belongs to a node of the cluster: serving it would take the node off the network.",
 		Do:    "Exclude the node's address from the pool, or ask for another address.",

@@ -8,6 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Evidence ranks how far one can believe that a Service has the addresses it
+// publishes. A lower rank always wins against a higher one.
+type Evidence uint8
+
+const (
+	// Proven: only a Fairlead controller could have written it.
+	Proven Evidence = iota
+	// Reported: another controller wrote it into the status, which tenants cannot
+	// write.
+	Reported
+	// Asserted: everybody who may edit the Service could have written it. It holds
+	// an address that nobody has, and never wins one that somebody has.
+	Asserted
+)
+
 // Request is what one Service asks for.
 type Request struct {
 	Service types.NamespacedName
@@ -62,6 +77,9 @@ type Request struct {
 	// Voice is the dialect in whose words the Service is told why it has nothing;
 	// one that has an address is told in those of its pool.
 	Voice Dialect
+
+	// Evidence for the addresses that the Service publishes.
+	Evidence Evidence
 
 	// Reallocate asks to give up an address that is out of pool.
 	Reallocate bool

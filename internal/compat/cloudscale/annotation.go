@@ -5,8 +5,8 @@ import "fairlead.io/internal/lb"
 // prefix of all annotations.
 const prefix = "k8s.cloudscale.ch/"
 
-// Annotations on Services. One that is present is read as it is, also if it is
-// empty; defaults are for those that are absent.
+// Annotations on Services. A present annotation is used even if it is empty;
+// defaults apply to absent ones.
 const (
 	AnnotationUUID                 = prefix + "loadbalancer-uuid"
 	AnnotationConfigVersion        = prefix + "loadbalancer-config-version"
@@ -89,61 +89,61 @@ var (
 )
 
 const (
-	replaced  = "A new pool is filled beside the old one; then the listener is made anew on it."
-	monitored = "The monitor is changed in place."
+	replaced  = "Fairlead fills a new pool next to the old one, then recreates the listener on it."
+	monitored = "Fairlead updates the monitor in place."
 )
 
 // Annotations are all that there are.
 var Annotations = []Annotation{
 	{Key: AnnotationUUID, Type: "UUID", Impact: lb.ImpactRefused,
-		Means: "The load balancer of the Service. Written when it is found or made. If there is none with this UUID, it is looked for by its name. Pointing it to another one is refused as long as the Service's own exists."},
-	{Key: AnnotationConfigVersion, Type: `"1" or "2"`, Default: `"2" for new load balancers, "1" for those that were there before`, Impact: lb.ImpactSeconds,
-		Means: "By which rules the Service is read. Written when the load balancer is found or made. With 1 it is read as cloudscale's controller does. With 2, spec.sessionAffinity, spec.loadBalancerSourceRanges and spec.loadBalancerIP count, floating IPs are published, and UDP ports are monitored by UDP. Set it to 2 to change over."},
+		Means: "Load balancer of the Service. Fairlead writes it when it finds or creates the load balancer. If no load balancer has this UUID, Fairlead searches for it by name. Changing it to another load balancer is refused while the Service's own exists."},
+	{Key: AnnotationConfigVersion, Type: `"1" or "2"`, Default: `"2" for new load balancers, "1" for adopted ones`, Impact: lb.ImpactSeconds,
+		Means: "Version of the rules for this Service. Fairlead writes it when it finds or creates the load balancer. Version 1 behaves like cloudscale's controller. Version 2 uses spec.sessionAffinity, spec.loadBalancerSourceRanges and spec.loadBalancerIP, publishes floating IPs, and monitors UDP ports by UDP. Set it to 2 to switch."},
 	{Key: AnnotationName, Type: "text", Default: "k8s-service-UID", Impact: lb.ImpactNone, Manual: ManualNone,
 		Means: "Name of the load balancer."},
 	{Key: AnnotationFlavor, Type: "slug", Default: "lb-standard", Impact: lb.ImpactRefused, Manual: ManualMajor,
 		Means: "Flavor of the load balancer."},
 	{Key: AnnotationZone, Type: "slug", Default: "the zone of the nodes", Impact: lb.ImpactRefused, Manual: ManualMajor,
-		Means: "Zone of the load balancer. Written when it is found or made. Needed if the nodes are in several zones."},
+		Means: "Zone of the load balancer. Fairlead writes it when it finds or creates the load balancer. Required if the nodes are in several zones."},
 	{Key: AnnotationVIPAddresses, Type: `JSON list of {"subnet": UUID, "address": IP}`, Default: "[], a public IPv4 and a public IPv6 address", Impact: lb.ImpactRefused, Manual: ManualMajor,
-		Means: "Addresses of a private load balancer. The address may be left out."},
+		Means: "Addresses of a private load balancer. The address is optional."},
 	{Key: AnnotationFloatingIPs, Type: `JSON list of networks, like ["192.0.2.9/32"]`, Default: "[]", Impact: lb.ImpactNewConnections, Manual: ManualMinimal,
-		Means: "Floating IPs that point to the load balancer. One that two Services ask for is moved for neither. One that is taken off the list stays where it is."},
-	{Key: AnnotationPoolAlgorithm, Type: "round_robin, least_connections or source_ip", Default: "round_robin; with version 2 and sessionAffinity ClientIP source_ip", Impact: lb.ImpactSeconds, Manual: ManualConsiderable, How: replaced,
-		Means: "How connections are spread."},
+		Means: "Floating IPs that point to the load balancer. If two Services request the same one, Fairlead does not move it. A floating IP that is removed from the list stays where it is."},
+	{Key: AnnotationPoolAlgorithm, Type: "round_robin, least_connections or source_ip", Default: "round_robin; with version 2 and sessionAffinity ClientIP: source_ip", Impact: lb.ImpactSeconds, Manual: ManualConsiderable, How: replaced,
+		Means: "Algorithm for distributing connections."},
 	{Key: AnnotationPoolProtocol, Type: "tcp, proxy or proxyv2", Default: "tcp", Impact: lb.ImpactSeconds, Manual: ManualConsiderable, How: replaced,
-		Means: "Whether nodes are told the client's address by the PROXY protocol. For TCP ports; pools of UDP ports speak udp."},
+		Means: "proxy and proxyv2 send the client's address to the nodes with the PROXY protocol. For TCP ports only; pools of UDP ports always use udp."},
 	{Key: AnnotationForceHostname, Type: "host name", Default: "none", Impact: lb.ImpactNone,
-		Means: "Published instead of the addresses, so that pods reach the Service through the load balancer."},
+		Means: "Host name to publish instead of the addresses, so that pods reach the Service through the load balancer."},
 	{Key: AnnotationIPMode, Type: "Proxy or VIP", Default: "Proxy", Impact: lb.ImpactNone,
-		Means: "Published with the addresses: with Proxy, pods reach the Service through the load balancer; with VIP, without it."},
-	{Key: AnnotationMonitorDelay, Type: "seconds", Default: "2; with version 2 and type udp-connect 3", Impact: lb.ImpactNewConnections, Manual: ManualMinimal, How: monitored,
-		Means: "Time between two checks of a member."},
-	{Key: AnnotationMonitorTimeout, Type: "seconds", Default: "1; with version 2 and type udp-connect 2", Impact: lb.ImpactNewConnections, Manual: ManualMinimal, How: monitored,
-		Means: "How long a check may take."},
+		Means: "ipMode to publish with the addresses. Proxy: pods reach the Service through the load balancer. VIP: they reach it directly."},
+	{Key: AnnotationMonitorDelay, Type: "seconds", Default: "2; with version 2 and type udp-connect: 3", Impact: lb.ImpactNewConnections, Manual: ManualMinimal, How: monitored,
+		Means: "Interval between two health checks of a member."},
+	{Key: AnnotationMonitorTimeout, Type: "seconds", Default: "1; with version 2 and type udp-connect: 2", Impact: lb.ImpactNewConnections, Manual: ManualMinimal, How: monitored,
+		Means: "Timeout of a health check."},
 	{Key: AnnotationMonitorUpThreshold, Type: "number", Default: "2", Impact: lb.ImpactNewConnections, Manual: ManualMinimal, How: monitored,
-		Means: "So many checks have to succeed before a member gets connections."},
+		Means: "Number of successful health checks before a member gets connections."},
 	{Key: AnnotationMonitorDownThreshold, Type: "number", Default: "3", Impact: lb.ImpactNewConnections, Manual: ManualMinimal, How: monitored,
-		Means: "So many checks have to fail before a member gets none."},
+		Means: "Number of failed health checks before a member gets no more connections."},
 	{Key: AnnotationMonitorType, Type: "ping, tcp, http, https, tls-hello or udp-connect", Default: "tcp", Impact: lb.ImpactNewConnections, Manual: ManualMinimal,
-		Means: "How members are checked. With externalTrafficPolicy Local it is always http. With version 2, a port that cannot be checked in this way, UDP by tcp or TCP by udp-connect, is checked by its own protocol."},
-	{Key: AnnotationMonitorHTTP, Type: "JSON object with expected_codes, method, url_path, version and host", Default: `{}: a GET of / by version 1.1 that is answered with 200; with externalTrafficPolicy Local a GET of /livez by version 1.0`, Impact: lb.ImpactNewConnections, Manual: ManualMinimal,
-		Means: "What a monitor of type http or https asks for. expected_codes is a list of codes, or of one range like 200-204."},
+		Means: "Type of the health check. With externalTrafficPolicy Local it is always http. With version 2, a port that does not support the type (UDP with tcp, TCP with udp-connect) is checked with its own protocol."},
+	{Key: AnnotationMonitorHTTP, Type: "JSON object with expected_codes, method, url_path, version and host", Default: `{}: GET / with HTTP 1.1, expecting 200; with externalTrafficPolicy Local: GET /livez with HTTP 1.0`, Impact: lb.ImpactNewConnections, Manual: ManualMinimal,
+		Means: "Request of a health check of type http or https. expected_codes is a list of codes, or of one range like 200-204."},
 	{Key: AnnotationListenerProtocol, Type: "tcp", Default: "tcp", Impact: lb.ImpactNone,
-		Means: "Protocol of listeners of TCP ports; there is only one. Those of UDP ports speak udp."},
-	{Key: AnnotationAllowedCIDRs, Type: `JSON list of networks or addresses, like ["192.0.2.0/24"]`, Default: "[], everybody; with version 2 spec.loadBalancerSourceRanges", Impact: lb.ImpactNewConnections, Manual: ManualMinimal,
-		Means: "Who may connect."},
+		Means: "Protocol of listeners for TCP ports; tcp is the only one. Listeners for UDP ports always use udp."},
+	{Key: AnnotationAllowedCIDRs, Type: `JSON list of networks or addresses, like ["192.0.2.0/24"]`, Default: "[], all clients; with version 2: spec.loadBalancerSourceRanges", Impact: lb.ImpactNewConnections, Manual: ManualMinimal,
+		Means: "Networks of the clients that may connect."},
 	{Key: AnnotationTimeoutClientData, Type: "milliseconds", Default: "50000", Impact: lb.ImpactNone, Manual: ManualNone,
-		Means: "How long a client may be silent."},
+		Means: "Timeout for data from a client."},
 	{Key: AnnotationTimeoutMemberConnect, Type: "milliseconds", Default: "5000", Impact: lb.ImpactNone, Manual: ManualNone,
-		Means: "How long connecting to a member may take."},
+		Means: "Timeout for connecting to a member."},
 	{Key: AnnotationTimeoutMemberData, Type: "milliseconds", Default: "50000", Impact: lb.ImpactNone, Manual: ManualNone,
-		Means: "How long a member may be silent."},
+		Means: "Timeout for data from a member."},
 	{Key: AnnotationAllowedSubnets, Type: "JSON list of UUIDs of subnets", Default: "[], all", Impact: lb.ImpactNone, Manual: ManualConsiderable,
-		How:   "Members in the new subnets come first; the others go one after the other, as long as another one works.",
-		Means: "Only addresses of nodes in these subnets become members."},
+		How:   "Fairlead adds members in the new subnets first, then removes the others one by one while another one works.",
+		Means: "Only node addresses in these subnets become members."},
 	{Key: AnnotationNodeSelector, Type: "label selector", Default: "all nodes", Impact: lb.ImpactNone,
-		How:   "New members come first; the others go one after the other, as long as another one works.",
+		How:   "Fairlead adds new members first, then removes the others one by one while another one works.",
 		Means: "Only nodes with these labels become members."},
 }
 
@@ -157,16 +157,16 @@ type SpecChange struct {
 
 // Changes of Services and nodes, in the order of the reference.
 var (
-	PortAdded       = SpecChange{"A port is added", lb.ImpactNone, ManualNone, "The other ports are not touched."}
-	PortRemoved     = SpecChange{"A port is removed", lb.ImpactNewConnections, ManualSilent, "The other ports are not touched."}
-	PortNumber      = SpecChange{"The number of a port is changed, its name is not", lb.ImpactNewConnections, Manual15Seconds, "The pool stays. The new listener is there before the old one goes."}
-	PortRenamed     = SpecChange{"The name of a port is changed, its number is not", lb.ImpactNone, ManualConsiderable, "The pool gets the new name, and stays."}
-	PortReplaced    = SpecChange{"Name and number of a port are changed", lb.ImpactNewConnections, ManualConsiderable, "The new pool and its listener are there before the old ones go."}
-	NodePortChanged = SpecChange{"The node port of a port is changed", lb.ImpactNone, ManualSilent, "New members come first; the others go when a new one works."}
-	TrafficPolicy   = SpecChange{"externalTrafficPolicy is changed", lb.ImpactNewConnections, ManualConsiderable, "Members are made anew one after the other, as long as another one works. With a single node: seconds."}
+	PortAdded       = SpecChange{"A port is added", lb.ImpactNone, ManualNone, "The other ports are not affected."}
+	PortRemoved     = SpecChange{"A port is removed", lb.ImpactNewConnections, ManualSilent, "The other ports are not affected."}
+	PortNumber      = SpecChange{"The number of a port is changed, its name is not", lb.ImpactNewConnections, Manual15Seconds, "The pool stays. Fairlead creates the new listener before it deletes the old one."}
+	PortRenamed     = SpecChange{"The name of a port is changed, its number is not", lb.ImpactNone, ManualConsiderable, "The pool stays and gets the new name."}
+	PortReplaced    = SpecChange{"The name and the number of a port are changed", lb.ImpactNewConnections, ManualConsiderable, "Fairlead creates the new pool and its listener before it deletes the old ones."}
+	NodePortChanged = SpecChange{"The node port of a port is changed", lb.ImpactNone, ManualSilent, "Fairlead adds new members first, and removes the others when a new one works."}
+	TrafficPolicy   = SpecChange{"externalTrafficPolicy is changed", lb.ImpactNewConnections, ManualConsiderable, "Fairlead recreates members one by one while another one works. With a single node: seconds."}
 	NodeAdded       = SpecChange{"A node is added", lb.ImpactNone, ManualSilent, ""}
-	NodeRemoved     = SpecChange{"A node is removed, drained or excluded", lb.ImpactNone, ManualSilent, "Its members get no new connections for a while before they are deleted."}
-	NoNodes         = SpecChange{"The last node is removed or excluded", lb.ImpactMinutes, ManualSilent, "Nobody is left to serve."}
+	NodeRemoved     = SpecChange{"A node is removed, drained or excluded", lb.ImpactNone, ManualSilent, "Fairlead drains its members before it deletes them."}
+	NoNodes         = SpecChange{"The last node is removed or excluded", lb.ImpactMinutes, ManualSilent, "No member is left."}
 
 	SpecChanges = []SpecChange{PortAdded, PortRemoved, PortNumber, PortRenamed, PortReplaced, NodePortChanged, TrafficPolicy, NodeAdded, NodeRemoved, NoNodes}
 )

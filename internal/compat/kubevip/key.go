@@ -1,92 +1,92 @@
 package kubevip
 
-// Keys of the ConfigMap for namespaces. They end in a hyphen and go on with the name of
-// a namespace, or with "global" for all namespaces that have no such key.
+// Keys of the ConfigMap for namespaces. Append the name of a namespace, or "global" for
+// all namespaces without such a key.
 const (
-	// KeyCIDR has the addresses of the namespace's pool. What is written as a range
-	// is read as a range. The first and last address of an IPv4 network are left
-	// out; and so is, in networks and ranges, every IPv4 address that ends in .0
-	// or .255. The value 0.0.0.0/32 or ::/128, alone or among others, stands for an
-	// address of that family from a DHCP server of the LAN.
+	// KeyCIDR contains the addresses of the namespace's pool. Ranges are accepted too.
+	// The first and last address of an IPv4 network are excluded. IPv4 addresses that
+	// end in .0 or .255 are excluded in networks and ranges. The value 0.0.0.0/32 or
+	// ::/128, alone or among others, means an address of that family assigned by DHCP.
 	//
 	// Type: list of networks, of both IP families, separated by commas
 	// Default: no pool
-	// Impact: Services keep the addresses they have; those that wait are tried again
+	// Impact: Services keep their addresses; pending Services are retried
 	KeyCIDR = "cidr-"
 
-	// KeyRange has the same as ranges. Of a network and ranges for one namespace, the
-	// network counts; cidr-global counts before the ranges of a namespace, unless
-	// pool-precedence says otherwise.
+	// KeyRange contains the addresses as ranges. If a namespace has both networks and
+	// ranges, the networks are used. cidr-global takes precedence over the ranges of a
+	// namespace, unless pool-precedence changes that.
 	//
 	// Type: list of ranges FIRST-LAST, of both IP families, separated by commas
 	// Default: no pool
-	// Impact: Services keep the addresses they have; those that wait are tried again
+	// Impact: Services keep their addresses; pending Services are retried
 	KeyRange = "range-"
 
-	// KeyInterface names the interface on which Services of the namespace are
-	// announced that name none themselves.
+	// KeyInterface selects the interface for announcing Services of the namespace that
+	// do not select one themselves.
 	//
 	// Type: name of an interface
 	// Default: none
-	// Impact: where Fairlead announces, nodes that do not have it hand addresses over; otherwise none before a Service gets an address
+	// Impact: if Fairlead announces, nodes without the interface hand over their addresses; otherwise none until a Service gets an address
 	KeyInterface = "interface-"
 
-	// KeyShare lets Services of the namespace live on one address, as long as no two
-	// have the same protocol and port.
+	// KeyShare lets Services of the namespace share one address, unless two of them use
+	// the same protocol and port.
 	//
 	// Type: "true" or "false"
 	// Default: "false"
-	// Impact: none on Services that have an address of a pool; those that share one from a DHCP server ask for others
+	// Impact: none on Services with an address from a pool; Services that share an address assigned by DHCP request new ones
 	KeyShare = "allow-share-"
 
-	// KeyShared is another spelling of allow-share-.
+	// KeyShared is an alias of allow-share-.
 	//
 	// Type: "true" or "false"
 	// Default: "false"
-	// Impact: as allow-share-
+	// Impact: the same as allow-share-
 	KeyShared = "allow-shared-"
 
-	// KeyQuota limits how many addresses the namespace may have from its pool; with
-	// global, each namespace that uses the global one. It is Fairlead's own.
+	// KeyQuota limits how many addresses the namespace may have from its pool. With
+	// global, the limit applies to each namespace that uses the global pool. This key
+	// is specific to Fairlead.
 	//
 	// Type: number
 	// Default: no limit
-	// Impact: Services keep the addresses they have
+	// Impact: Services keep their addresses
 	KeyQuota = "quota-"
 )
 
 // Other keys of the ConfigMap.
 const (
-	// KeyOrder says which of the free addresses is given first: the lowest, or with
-	// desc the highest.
+	// KeyOrder is the order in which free addresses are assigned: the lowest first, or
+	// with desc the highest.
 	//
 	// Type: "asc" or "desc"
 	// Default: "asc"
-	// Impact: none on Services that have an address
+	// Impact: none on Services with an address
 	KeyOrder = "search-order"
 
-	// KeySkipEnds says whether the first and last address of an IPv4 network of /30
-	// or larger are left out.
+	// KeySkipEnds excludes the first and last address of IPv4 networks of /30 or
+	// larger.
 	//
 	// Type: "true" or "false"
 	// Default: "true"
-	// Impact: Services keep the addresses they have
+	// Impact: Services keep their addresses
 	KeySkipEnds = "skip-end-ips-in-cidr"
 
-	// KeyPrecedence says which key counts for a namespace that has ranges of its own
-	// where there is also cidr-global. It is Fairlead's own.
+	// KeyPrecedence selects the key for a namespace that has its own ranges if
+	// cidr-global exists too. This key is specific to Fairlead.
 	//
 	// Type: "cidr-first" or "namespace-first"
 	// Default: "cidr-first"
-	// Impact: Services keep the addresses they have
+	// Impact: Services keep their addresses
 	KeyPrecedence = "pool-precedence"
 
-	// KeyOutside says what becomes of Services that ask for an address outside of
-	// every pool that they may use: they get it, and are warned, or with refuse they
-	// wait until they ask for another. It is Fairlead's own.
+	// KeyOutside applies to Services that request an address outside every pool that
+	// they may use. They get it with a warning. With refuse, they are pending until
+	// they request another one. This key is specific to Fairlead.
 	//
 	// Type: "honour" or "refuse"
 	// Default: "honour"
-	// Impact: Services keep the addresses they have; those that wait are tried again
+	// Impact: Services keep their addresses; pending Services are retried
 	KeyOutside = "outside-pools"
 )

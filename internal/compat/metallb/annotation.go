@@ -1,47 +1,47 @@
 package metallb
 
-// Annotations of MetalLB that people set on a Service.
+// Annotations of MetalLB that users set on a Service.
 const (
-	// AnnotationAddressPool asks for an address of the named pool, also of one that hands
-	// out nothing by itself (autoAssign: false).
+	// AnnotationAddressPool requests an address from the named pool. This also works for
+	// pools with autoAssign: false.
 	//
 	// Type: name of an IPAddressPool
 	// Default: any pool that admits the Service
-	// Impact: the Service moves as soon as the pool has an address for it, and keeps the old one until then
+	// Impact: the Service keeps its address until the pool has one for it, then moves
 	AnnotationAddressPool = "metallb.io/address-pool"
 
-	// AnnotationAddresses asks for addresses: one, or one of each IP family,
-	// separated by a comma, for each IP family that the Service has, and from one
-	// pool. A Service cannot have both this and spec.loadBalancerIP.
+	// AnnotationAddresses requests addresses, separated by a comma: one for each IP
+	// family of the Service, all from one pool. A Service cannot have both this and
+	// spec.loadBalancerIP.
 	//
 	// Type: list of addresses
 	// Default: any free address
-	// Impact: the Service moves as soon as it can have the new address, and keeps the old one until then
+	// Impact: the Service keeps its address until the new one is available, then moves
 	AnnotationAddresses = "metallb.io/loadBalancerIPs"
 
-	// AnnotationShare lets all Services with the same key live on one address, as
-	// long as no two have the same protocol and port. Services with
+	// AnnotationShare lets all Services with the same key share one address, unless
+	// two of them use the same protocol and port. Services with
 	// externalTrafficPolicy Local share only if they have the same selector.
 	//
 	// Type: any text
 	// Default: the address is not shared
-	// Impact: a Service whose new key does not fit its neighbours moves to another address
+	// Impact: the Service gets another address if it cannot share its address with the new key
 	AnnotationShare = "metallb.io/allow-shared-ip"
 )
 
 // Annotations of MetalLB that Fairlead writes on a Service.
 const (
-	// AnnotationAllocatedFrom names the pool of the Service's addresses, if it is
-	// one of MetalLB's.
+	// AnnotationAllocatedFrom contains the pool of the Service's addresses, if it is an
+	// IPAddressPool.
 	//
 	// Type: name of an IPAddressPool
 	// Default: written by Fairlead
-	// Impact: none; changes made by hand are overwritten
+	// Impact: none; Fairlead overwrites manual changes
 	AnnotationAllocatedFrom = "metallb.io/ip-allocated-from-pool"
 )
 
-// The prefix of annotations, and the one of old, which is still read: of two that
-// differ in it alone, the one with the new prefix counts, even if it is empty.
+// The prefix of annotations, and the old prefix, which is still read. If a Service
+// has an annotation with both prefixes, the new one counts, even if it is empty.
 const (
 	prefix    = "metallb.io/"
 	oldPrefix = "metallb.universe.tf/"
