@@ -1,5 +1,6 @@
-// Package site is what tests on real nodes stand on: a cluster that is up while
-// the tests of one package run, a server beside it, and a person at the keyboard.
+// Package site is what tests on real nodes stand on: a cluster that is up while the
+// tests of a suite run, which suites share if they leave it as it was, a server beside
+// it, and a person at the keyboard.
 package site
 
 import (
