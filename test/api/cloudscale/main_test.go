@@ -293,7 +293,9 @@ func (w *world) events(name string) (out []string) {
 	}
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range list.Items {
-		out = append(out, e.Reason+": "+e.Message)
+		if e.Reason != "ClusterIPNotAllocated" { // of the API server, which looks after itself
+			out = append(out, e.Reason+": "+e.Message)
+		}
 	}
 	return out
 }
