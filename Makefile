@@ -42,7 +42,7 @@ test: check kube gcc ## run all checks and tests, on a real API server and on re
 
 fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
 	@grep -rnoE '^func Fuzz[[:alnum:]]+' --include='*_test.go' $(filter-out bin kube,$(patsubst %/,%,$(wildcard */))) | while IFS=: read -r file _ name; do \
-		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit 1; \
+		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" </dev/null || exit 1; \
 	done
 
 bench: kube ## run the benchmarks

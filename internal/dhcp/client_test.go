@@ -116,6 +116,7 @@ func (s *fakeServer) answer6(message []byte) (string, uint32, []byte) {
 		r.MessageType = dhcpv6.MessageTypeAdvertise
 	case dhcpv6.MessageTypeRelease, dhcpv6.MessageTypeDecline:
 		return m.MessageType.String(), 0, nil
+	default: // all others are replied to
 	}
 	r.AddOption(dhcpv6.OptClientID(m.Options.ClientID()))
 	r.AddOption(dhcpv6.OptServerID(&dhcpv6.DUIDOpaque{Type: 9, Data: []byte{1, 2, 3}}))

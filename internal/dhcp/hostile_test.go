@@ -137,7 +137,7 @@ func TestDecline(t *testing.T) {
 		s.must(t, server)
 		client.Decline(first, "somebody has it")
 		synctest.Wait()
-		if l, err := s.now(); l != nil || err != (Useless{"somebody has it"}) {
+		if l, err := s.now(); l != nil || !errors.Is(err, Useless{"somebody has it"}) {
 			t.Fatalf("lease %+v, %v", l, err)
 		}
 		if got := server.took(); len(got) != 1 || got[0] != "DECLINE" {

@@ -5,6 +5,7 @@ package cloudscale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -245,8 +246,10 @@ func clean(s *corev1.Service) error {
 // gone: neither the Service nor any load balancer is left.
 func (w *world) gone(name string) func() error {
 	return func() error {
-		if _, err := w.kube.CoreV1().Services(metav1.NamespaceDefault).Get(w.t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Service is still there: %v", err)
+		if _, err := w.kube.CoreV1().Services(metav1.NamespaceDefault).Get(w.t.Context(), name, metav1.GetOptions{}); err == nil {
+			return errors.New("the Service is still there")
+		} else if !apierrors.IsNotFound(err) {
+			return err
 		}
 		if n := len(w.LoadBalancers()); n > 0 {
 			return fmt.Errorf("%d load balancers left", n)
@@ -291,7 +294,9 @@ func (w *world) events(name string) (out []string) {
 	}
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range list.Items {
-		out = append(out, e.Reason+": "+e.Message)
+		if e.Reason != "ClusterIPNotAllocated" { // of the API server, which looks after itself
+			out = append(out, e.Reason+": "+e.Message)
+		}
 	}
 	return out
 }

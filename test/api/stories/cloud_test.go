@@ -72,8 +72,10 @@ func (s *story) cloudHas(args []string) error {
 			return err
 		}
 		for _, expression := range args[2:] {
-			if like, err := regexp.Match(expression, text); err != nil || !like {
-				return fmt.Errorf("%s is not in %s (%v)", expression, text, err)
+			if like, err := regexp.Match(expression, text); err != nil {
+				return err
+			} else if !like {
+				return fmt.Errorf("%s is not in %s", expression, text)
 			}
 		}
 	}

@@ -93,10 +93,11 @@ func TestSecondCard(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error { // nobody can have them
-		if where, err := interfaces(); err != nil || len(where) > 0 {
-			return fmt.Errorf("addresses are on %v (%v)", where, err)
+		where, err := interfaces()
+		if err == nil && len(where) > 0 {
+			err = fmt.Errorf("addresses are on %v", where)
 		}
-		return nil
+		return err
 	})
 	plug(t, former)
 	if owner := w.settled(); owner != former {

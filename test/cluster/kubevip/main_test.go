@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
-	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/site"
@@ -33,7 +31,6 @@ var cluster = site.Shared
 var api kube.Client
 
 func TestMain(m *testing.M) {
-	crlog.SetLogger(logr.Discard())
 	os.Exit(site.Main(context.Background(), cluster, m.Run, prepare))
 }
 

@@ -13,11 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
-	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/test/kit/site"
 )
@@ -35,7 +33,6 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	crlog.SetLogger(logr.Discard())
 	os.Exit(site.Main(context.Background(), cluster, m.Run, func(ctx context.Context) (done func(), err error) {
 		if api, err = site.Client(cluster); err != nil {
 			return nil, err

@@ -40,9 +40,17 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
 }
 
-// ours are the names of what tests make in namespaces of Kubernetes, which makes
-// objects there whenever it likes.
+// ours are the names of what tests make among the objects of Kubernetes.
 var ours = regexp.MustCompile(`fairlead|metallb|kube-?vip|cloudscale`)
+
+// ofKubernetes reports whether o is an object that Kubernetes makes whenever it likes.
+func ofKubernetes(o object) bool {
+	switch o.Name {
+	case "default", "kubernetes", "kube-root-ca.crt":
+		return true
+	}
+	return (strings.HasPrefix(o.Namespace, "kube-") || strings.HasPrefix(o.Name, "system:")) && !ours.MatchString(o.Name)
+}
 
 type object struct{ *metav1.PartialObjectMetadata }
 
@@ -59,10 +67,9 @@ func objects(ctx context.Context, c kube.Client) (out []object, err error) {
 		for i := range list.Items {
 			o := object{&list.Items[i]}
 			o.SetGroupVersionKind(kind)
-			if strings.HasPrefix(o.Namespace, "kube-") && !ours.MatchString(o.Name) || o.Name == "kube-root-ca.crt" || o.Name == "default" {
-				continue
+			if !ofKubernetes(o) {
+				out = append(out, o)
 			}
-			out = append(out, o)
 		}
 	}
 	return out, nil
@@ -83,7 +90,7 @@ func look(ctx context.Context, cluster *sandbox.Cluster, c kube.Client) (picture
 		return p, err
 	}
 	for _, n := range nodes.Items {
-		out, err := cluster.Exec(ctx, n.Name, "sh", "-c", "nft list tables | grep fairlead; ip -o address | awk '$2 ~ /^eth/ && $3 != \"inet6\" || $4 !~ /^fe80/ && $2 ~ /^eth/ {print $2, $4}' | sort")
+		out, err := cluster.Exec(ctx, n.Name, "sh", "-c", "nft list tables | grep fairlead; ip -o address | awk '$2 ~ /^eth/ && $4 !~ /^fe80/ {print $2, $4}' | sort")
 		if err != nil {
 			return p, fmt.Errorf("look at %s: %w", n.Name, err)
 		}

@@ -1,5 +1,6 @@
-// Package site is what tests on real nodes stand on: a cluster that is up while
-// the tests of one package run, a server beside it, and a person at the keyboard.
+// Package site is what tests on real nodes stand on: a cluster that is up while the
+// tests of a suite run, which suites share if they leave it as it was, a server beside
+// it, and a person at the keyboard.
 package site
 
 import (
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -22,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
@@ -47,6 +50,7 @@ const ServerPort = 18080
 // one: after a suite that failed, was killed, or left something, the next one starts
 // with a new cluster.
 func Main(ctx context.Context, c *sandbox.Cluster, tests func() int, prepare func(context.Context) (done func(), err error)) (code int) {
+	crlog.SetLogger(logr.Discard()) // of clients; who tests something looks for itself
 	code, err := run(ctx, c, tests, prepare)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
