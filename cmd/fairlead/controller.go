@@ -17,6 +17,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/nodes"
+	"fairlead.io/internal/reasons"
 )
 
 // heapGrowth in percent is how far the heap grows between two collections of
@@ -119,6 +120,7 @@ else from where the API server can be reached.`,
 		if err := addCloudscale(&o, n, cloud); err != nil {
 			return err
 		}
+		o.Reasons = reasons.All
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(heapGrowth)
 		}

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/reasons"
 )
 
 // pages make docs/reference/, each from what the code itself uses.
@@ -61,7 +63,7 @@ func (p *page) table(heads ...string) {
 }
 
 func reasonsPage(p *page) error {
-	p.title("Reasons", "internal/lb/reason_*.go", `Everything that Fairlead tells about a Service, a pool or an agent has one of these
+	p.title("Reasons", "internal/reasons", `Everything that Fairlead tells about a Service, a pool or an agent has one of these
 reasons. The same code is the reason of the condition (`+"`fairlead.io/Ready`"+` on a
 Service, `+"`Ready`"+` on a pool and on an agent), the reason of the event, and the label of
 the metric. What agents tell about Services is told by events alone. The list is complete.
@@ -97,11 +99,11 @@ has it under a name that cloud providers use:
 		}},
 	} {
 		p.heading(group.heading)
-		for _, code := range slices.SortedFunc(maps.Keys(lb.Reasons), inOrder) {
-			if about := lb.Reasons[code]; group.has(about) {
+		for _, code := range slices.SortedFunc(maps.Keys(reasons.All), inOrder) {
+			if about := reasons.All[code]; group.has(about) {
 				p.printf("### %s\n\n%s\n\n> %s\n\nWhat to do: %s\n\n", code, about.Means, about.Example(), about.Do)
-				if about.MetalLB != "" {
-					p.printf("MetalLB's event: `%s`\n\n", about.MetalLB)
+				if name := metallb.EventName(code); name != "" {
+					p.printf("MetalLB's event: `%s`\n\n", name)
 				}
 			}
 		}
@@ -118,7 +120,7 @@ func inOrder(a, b lb.Code) int {
 }
 
 func warns(c lb.Code) int {
-	if lb.Reasons[c].Warning {
+	if reasons.All[c].Warning {
 		return 1
 	}
 	return 0

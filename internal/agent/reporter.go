@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/lb"
 )
 
@@ -83,7 +84,7 @@ func inWords(dialect lb.Dialect, reason lb.Reason) (code, source string) {
 	if dialect != lb.MetalLB {
 		return string(reason.Code), "fairlead-agent"
 	}
-	return cmp.Or(lb.Reasons[reason.Code].MetalLB, string(reason.Code)), "metallb-speaker"
+	return cmp.Or(metallb.EventName(reason.Code), string(reason.Code)), "metallb-speaker"
 }
 
 // keep has events wait, of too many the latest.

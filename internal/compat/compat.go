@@ -16,6 +16,9 @@ import (
 	"fairlead.io/internal/lb"
 )
 
+// Words of all dialects, for sentences about their pools.
+var Words = map[lb.Dialect]lb.Words{lb.Native: native.Words, metallb.Dialect: metallb.Words, kubevip.Dialect: kubevip.Words}
+
 // Context is what else counts when a Service is read.
 type Context struct {
 	NamespaceLabels map[string]string
@@ -46,7 +49,7 @@ func (c Context) Request(s *corev1.Service) lb.Request {
 	if len(c.Dialects) > 0 {
 		r.Voice = c.Dialects[0]
 	}
-	if slices.Contains(c.Dialects, lb.MetalLB) {
+	if slices.Contains(c.Dialects, metallb.Dialect) {
 		amend(&r, asked)
 	}
 	if c.speaksKubeVIP() {
@@ -55,7 +58,7 @@ func (c Context) Request(s *corev1.Service) lb.Request {
 			config = kubevip.Parse(nil)
 		}
 		config.Amend(&r, s)
-	} else if slices.Contains(c.Dialects, lb.KubeVIP) && strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(lb.KubeVIP)+"/") {
+	} else if slices.Contains(c.Dialects, kubevip.Dialect) && strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(kubevip.Dialect)+"/") {
 		kubevip.Stay(&r)
 	}
 	for field := range strings.SplitSeq(s.Annotations[native.AnnotationDHCP], ",") {
@@ -77,7 +80,7 @@ func (c Context) speaksKubeVIP() bool {
 	if c.Elsewhere {
 		return true
 	}
-	switch slices.Index(c.Dialects, lb.KubeVIP) {
+	switch slices.Index(c.Dialects, kubevip.Dialect) {
 	case -1:
 		return false
 	case 0:
@@ -91,7 +94,7 @@ func (c Context) speaksKubeVIP() bool {
 func amend(r *lb.Request, s *corev1.Service) {
 	asks := metallb.Read(s, r.Families)
 	if asks.Annotated {
-		r.Voice = lb.MetalLB
+		r.Voice = metallb.Dialect
 	}
 	if asks.From != "" && !slices.Contains(r.From, asks.From) {
 		r.From = append(r.From, asks.From)
@@ -110,7 +113,7 @@ func amend(r *lb.Request, s *corev1.Service) {
 	case ours && !theirs:
 		r.Dialects = first(lb.Native, r.Dialects)
 	case theirs && !ours:
-		r.Dialects = first(lb.MetalLB, r.Dialects)
+		r.Dialects = first(metallb.Dialect, r.Dialects)
 	}
 	settle(&r.Pool, native.AnnotationPool, asks.Pool)
 	settle(&r.ShareKey, native.AnnotationShare, asks.ShareKey)

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the files in testdata are translated to")
 
-var both = []lb.Dialect{lb.Native, lb.MetalLB}
+var both = []lb.Dialect{lb.Native, metallb.Dialect}
 
 // TestServices reads testdata/*.txtar: Services, each followed by what it asks
 // for. With -update these are written anew.
@@ -89,9 +89,9 @@ func show(s *corev1.Service, dialects []lb.Dialect) string {
 	if r.Invalid != nil {
 		fmt.Fprintf(&out, "%s\n", r.Invalid)
 	}
-	if slices.Contains(dialects, lb.MetalLB) {
+	if slices.Contains(dialects, metallb.Dialect) {
 		if old, use := metallb.OldAnnotations(s); old != "" {
-			fmt.Fprintf(&out, "%s\n", lb.OldAnnotation.With(old, use))
+			fmt.Fprintf(&out, "%s\n", metallb.Reasons.With(metallb.OldAnnotation, old, use))
 		}
 	}
 	return out.String()
@@ -108,7 +108,7 @@ func join[T any](list []T) string {
 // Of two pools of one name, the one is meant in whose dialect it is asked for; asked
 // for in both, it is the first that the class may use.
 func TestWhosePoolIsMeant(t *testing.T) {
-	theirsFirst := []lb.Dialect{lb.MetalLB, lb.Native}
+	theirsFirst := []lb.Dialect{metallb.Dialect, lb.Native}
 	for _, test := range []struct {
 		annotations map[string]string
 		class, want []lb.Dialect

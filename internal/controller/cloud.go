@@ -156,7 +156,7 @@ func (c *cloudServices) conclude(ctx context.Context, w cloudscale.Want, m *clou
 	case w.DryRun:
 	case out.Gone:
 		patch, subresource = cleanPatch(s), ""
-	case out.Reason.Code == lb.CloudBusy, lb.Reasons[out.Reason.Code].Event: // under way; there is nothing to be said yet
+	case out.Reason.Code == lb.CloudBusy, out.Reason.EventOnly(): // under way; there is nothing to be said yet
 	default:
 		patch = cloudPatch(s, out, time.Now())
 	}
@@ -193,7 +193,7 @@ func (m *cloudMemo) news(out cloudscale.Outcome) (tell []lb.Reason) {
 	}
 	m.told = out.Tell
 	m.working = out.Done > 0 || m.working && out.Reason.Code == lb.CloudBusy
-	if out.Reason.Code == "" || out.Reason == m.said || out.Reason.Code == lb.CloudBusy && (m.working || m.reason == out.Reason) {
+	if out.Reason.Code == "" || out.Reason.Same(m.said) || out.Reason.Code == lb.CloudBusy && (m.working || m.reason.Same(out.Reason)) {
 		return tell
 	}
 	if out.Reason.Code != lb.CloudBusy { // after which it stands as before
@@ -246,7 +246,7 @@ func (c *cloudServices) memo(s *corev1.Service) *cloudMemo {
 	}
 	m := &cloudMemo{uid: s.UID}
 	if have := readyCondition(s); have != nil { // a restart repeats no event
-		m.reason = lb.Reason{Code: lb.Code(have.Reason), Text: have.Message}
+		m.reason = lb.Rebuilt(lb.Code(have.Reason), have.Message, have.Status == metav1.ConditionTrue)
 		m.said = m.reason
 	}
 	if c.memos == nil {

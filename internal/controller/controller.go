@@ -56,6 +56,8 @@ type Options struct {
 
 	// Cloud, if not nil, has the load balancers of classes with its backend.
 	Cloud *Cloud
+	// Reasons is everything that users can be told, for the metrics.
+	Reasons lb.Table
 	// Parts run beside the controller, in the leader alone if they say so.
 	Parts []manager.Runnable
 	// Metrics are served beside the controller's.
@@ -109,7 +111,7 @@ func Run(ctx context.Context, o Options) error {
 		cloud = &cloudServices{Cloud: *o.Cloud, cache: mgr.GetCache(), client: writer, config: o.Config, log: o.Log}
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{l, cloud}, waited)
+	registry.MustRegister(collector{l, cloud, o.Reasons}, waited)
 	svc.events = newEvents(writer, o.Log, func() bool { return svc.running.Load() > 0 || wakes.waiting() > 0 })
 	l.contested = func(contest ipam.Contest) { svc.tellContest(ctx, contest) }
 	sources := poolSources{cache: mgr.GetCache(), config: o.Config, kinds: kinds, foreign: f, kubevip: m}

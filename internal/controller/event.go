@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -13,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"fairlead.io/internal/compat/cloud"
+	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/lb"
 )
 
@@ -150,15 +154,13 @@ func (w waitingEvent) event() *corev1.Event {
 	reason, source := string(w.reason.Code), component
 	if w.voice == lb.MetalLB {
 		source = metallbComponent
-		if theirs := lb.Reasons[w.reason.Code].MetalLB; theirs != "" {
-			reason = theirs
-		}
+		reason = cmp.Or(metallb.EventName(w.reason.Code), reason)
 	}
-	switch theirs := lb.Reasons[w.reason.Code].Cloud; {
-	case w.voice == cloudVoice && theirs != "":
-		reason = theirs
-	case w.voice == lb.KubeVIP && lb.Reasons[w.reason.Code].On == "Service":
-		reason = kubevipWord(w.reason)
+	switch {
+	case w.voice == cloudVoice:
+		reason = cloud.EventName(w.reason)
+	case w.voice == lb.KubeVIP && w.about.Kind == "Service":
+		reason = kubevip.EventName(w.reason)
 	}
 	return &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: name},

@@ -149,7 +149,8 @@ func contextOf(class *config.Class, labels map[string]string, theirs *kubevip.Co
 func unchanged(s *corev1.Service, class *config.Class, theirs *kubevip.Config) lb.Request {
 	r := contextOf(class, nil, theirs).Request(s)
 	r.Evidence = evidenceOf(s, class)
-	r.Invalid = &lb.Reason{Code: lb.Ready}
+	asIs := lb.Rebuilt(lb.Ready, "", true)
+	r.Invalid = &asIs
 	if said, known := reasonOn(s); known {
 		r.Invalid = &said
 	}

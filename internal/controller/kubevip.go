@@ -260,7 +260,7 @@ func (c *services) provide(ctx context.Context, s *corev1.Service, m *memo, r *l
 	var patch []byte
 	if backend.Serves(v) {
 		if v.Reason.Code == lb.WaitingForLease {
-			v.Reason = lb.LeftToLease.With()
+			v.Reason = kubevip.Reasons.With(kubevip.LeftToLease)
 		}
 		patch = backend.Patch(s, r.Families, v, c.kubevip.current().Interface(s.Namespace))
 	} else {

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
 )
@@ -30,8 +31,10 @@ type ledger struct {
 }
 
 func newLedger(wake func([]types.NamespacedName)) *ledger {
+	alloc := ipam.New()
+	alloc.SetWords(compat.Words)
 	return &ledger{
-		alloc:     ipam.New(),
+		alloc:     alloc,
 		wake:      wake,
 		contested: func(ipam.Contest) {},
 		touched:   make(chan struct{}, 1),

@@ -31,6 +31,8 @@ var timeToAddressOpts = prometheus.HistogramOpts{
 type collector struct {
 	ledger *ledger
 	cloud  *cloudServices // nil without one
+	// reasons is everything that Services can be told.
+	reasons lb.Table
 }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
@@ -63,7 +65,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			count[code] += n
 		}
 	}
-	for code, about := range lb.Reasons { // all of them, so that a dashboard sees a 0
+	for code, about := range c.reasons { // all of them, so that a dashboard sees a 0
 		if about.On == "Service" {
 			gauge(servicesByReason, float64(count[code]), string(code))
 		}

@@ -173,13 +173,13 @@ func readyCondition(s *corev1.Service) *metav1.Condition {
 // status is kube-vip's to write, in an annotation.
 func reasonOn(s *corev1.Service) (r lb.Reason, known bool) {
 	if c := readyCondition(s); c != nil {
-		return lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, true
+		return lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), true
 	}
 	code, text, known := strings.Cut(s.Annotations[native.AnnotationReason], ": ")
 	if !known {
 		return lb.Reason{}, false
 	}
-	return lb.Reason{Code: lb.Code(code), Text: text}, true
+	return lb.Rebuilt(lb.Code(code), text, lb.Common[lb.Code(code)].Ready), true
 }
 
 func saysReason(s *corev1.Service, r lb.Reason) bool {

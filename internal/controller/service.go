@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	backend "fairlead.io/internal/backend/kubevip"
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
@@ -292,7 +293,7 @@ func (c *services) namespaceLabels(ctx context.Context, name string) (labels map
 func (c *services) tellContest(ctx context.Context, contest ipam.Contest) {
 	for service, reason := range map[types.NamespacedName]lb.Reason{
 		contest.Winner: lb.AddressContested.With(contest.Address, contest.Loser),
-		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner),
+		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner, compat.Words[lb.Native].Share),
 	} {
 		var s corev1.Service
 		if err := c.cache.Get(ctx, service, &s); err == nil { // else it is gone

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,7 +16,7 @@ import (
 // after that was seen or written on the object, so that it is told also if the
 // answer to the write was lost.
 func (c *services) tell(s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict) {
-	if m.told == v.Reason {
+	if m.told.Same(v.Reason) {
 		return
 	}
 	m.told = v.Reason
@@ -28,7 +27,7 @@ func (c *services) tell(s *corev1.Service, m *memo, r *lb.Request, v lb.Verdict)
 	}
 	if old, use := metallb.OldAnnotations(s); old != "" {
 		m.warned = true
-		c.events.add(serviceReference(s), lb.MetalLB, lb.OldAnnotation.With(old, use))
+		c.events.add(serviceReference(s), lb.MetalLB, metallb.Reasons.With(metallb.OldAnnotation, old, use))
 	}
 }
 
@@ -56,24 +55,12 @@ func (c *services) voiceOf(s *corev1.Service) lb.Dialect {
 	return lb.Native
 }
 
-// inVoice is the reason of v, the answer to r, as its event tells it: whoever
-// looks for MetalLB's events finds its own words first.
+// inVoice is the reason of v, the answer to r, as its event tells it.
 func inVoice(voice lb.Dialect, r *lb.Request, v lb.Verdict) lb.Reason {
-	out := v.Reason
-	if voice != lb.MetalLB {
-		return out
+	if voice == lb.MetalLB {
+		return metallb.EventText(r, v)
 	}
-	switch theirs := lb.Reasons[out.Code].MetalLB; theirs {
-	case lb.Reasons[lb.Ready].MetalLB:
-		texts := make([]string, len(v.Addresses))
-		for i, a := range v.Addresses {
-			texts[i] = a.String()
-		}
-		out.Text = fmt.Sprintf("Assigned IP %q. %s", texts, out.Text)
-	case lb.Reasons[lb.PoolExhausted].MetalLB:
-		out.Text = fmt.Sprintf("Failed to allocate IP for %q: %s%s", r.Service, strings.ToLower(out.Text[:1]), out.Text[1:])
-	}
-	return out
+	return v.Reason
 }
 
 // tellReleased tells of addresses that v has no longer because the Service asks
@@ -110,15 +97,15 @@ func wishOf(r *lb.Request) wish {
 func (w wish) change(now wish) string {
 	switch {
 	case w.addresses != now.addresses && now.addresses != "":
-		return "it asks for another address"
+		return "it requests another address"
 	case w.pool != now.pool:
-		return "it asks for another pool"
+		return "it requests another pool"
 	case w.families != now.families:
-		return "it asks for other IP families"
+		return "it requests other IP families"
 	case w.sharing != now.sharing:
-		return "with the sharing key, ports and traffic policy that it has now it could not stay there"
+		return "its new sharing key, ports or traffic policy do not fit there"
 	}
-	return "it asks to be moved"
+	return "it requests a move"
 }
 
 // noLongerOurs says why s, which was ours, is not.
@@ -130,22 +117,4 @@ func noLongerOurs(s *corev1.Service) string {
 		return "the annotation " + kubevip.AnnotationIgnore + " leaves it to others"
 	}
 	return "its class is not served"
-}
-
-// kubevipWord is the reason of an event in the words that those know who look
-// after Services in a cloud.
-func kubevipWord(r lb.Reason) string {
-	switch {
-	case r.Code == lb.AddressInUse || r.Code == lb.SharingConflict:
-		return "IPConflict"
-	case r.Code == lb.AddressReleased:
-		return "DeletedLoadBalancer"
-	case r.Ready():
-		return "EnsuredLoadBalancer"
-	case r.Code == lb.WaitingForLease:
-		return "EnsuringLoadBalancer"
-	case lb.Reasons[r.Code].Event:
-		return string(r.Code)
-	}
-	return "SyncLoadBalancerFailed"
 }

@@ -32,7 +32,7 @@ func (t *told) end() { t.before = t.last }
 func (t *told) meet(uid types.UID, conditions []metav1.Condition) {
 	have, met := t.before[uid]
 	if c := meta.FindStatusCondition(conditions, conditionReady); c != nil && !met {
-		have = said{lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, true}
+		have = said{lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), true}
 	}
 	t.last[uid] = have
 }
@@ -42,7 +42,7 @@ func (t *told) meet(uid types.UID, conditions []metav1.Condition) {
 func (t *told) tell(about corev1.ObjectReference, voice lb.Dialect, r lb.Reason) {
 	have := t.last[about.UID]
 	t.last[about.UID] = said{r, true}
-	if have.reason != r && (have.known || r.Warning()) {
+	if !have.reason.Same(r) && (have.known || r.Warning()) {
 		t.events.add(about, voice, r)
 	}
 }

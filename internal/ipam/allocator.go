@@ -21,10 +21,12 @@ type Allocator struct {
 	// Service asks for it in vain.
 	owner func(netip.Addr) string
 
-	quotas  bool // any pool has one
-	classic bool // any pool is
-	leasing bool // any pool has addresses that a DHCP server gives
-	loners  int  // Services that are choosy
+	words map[lb.Dialect]lb.Words
+
+	quotas         bool // any pool has one
+	hasSinglePools bool
+	leasing        bool // any pool has addresses that a DHCP server gives
+	loners         int  // Services that are choosy
 
 	// What pools reserve, by address and by Service.
 	reserved    map[netip.Addr]reservation

@@ -340,7 +340,7 @@ func (m *model) wantsToLeave(o *owner, x netip.Addr) bool {
 }
 
 func (m *model) fillFrom(o *owner, missing []lb.Family, candidates []lb.Pool) {
-	if len(candidates) == 1 && candidates[0].Classic {
+	if len(candidates) == 1 && candidates[0].SinglePool {
 		for _, f := range missing {
 			m.fillFirst(o, f, candidates[0])
 		}
@@ -509,7 +509,7 @@ func (m *model) poolsAllow(o *owner, x netip.Addr) bool {
 				return true
 			}
 			outside = false
-		} else if p.Key.Dialect != lb.KubeVIP && slices.Contains(members(p), x) {
+		} else if !p.GivesByName && slices.Contains(members(p), x) {
 			outside = false // it is for others
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 var update = flag.Bool("update", false, "write what the scripts in testdata answer")
@@ -76,7 +77,7 @@ type script struct {
 
 func newScript(t *testing.T) *script {
 	return &script{
-		t: t, a: New(),
+		t: t, a: newAllocator(),
 		pools:    map[string]lb.Pool{},
 		nodes:    map[netip.Addr]string{},
 		requests: map[types.NamespacedName]lb.Request{},
@@ -161,7 +162,7 @@ func (s *script) settle(r lb.Request) []string {
 	v, changed := s.a.Settle(r, s.status[r.Service])
 	answers := append(s.answers([]types.NamespacedName{r.Service}), s.answers(changed)...)
 	again, changed := s.a.Settle(r, v.Addresses)
-	if d := cmp.Diff(v, again, cmp.Comparer(func(x, y netip.Addr) bool { return x == y })); d != "" || changed != nil {
+	if d := cmp.Diff(v, again, compareValues); d != "" || changed != nil {
 		s.t.Errorf("%s: not idempotent, changed %v:\n%s", r.Service, changed, d)
 	}
 	return answers
@@ -180,7 +181,7 @@ func verdictString(v lb.Verdict) string {
 	if len(v.Addresses) == 0 {
 		return "nothing; " + v.Reason.String()
 	}
-	line := lb.ListAddrs(v.Addresses)
+	line := prose.Addrs(v.Addresses)
 	for i, p := range v.Pools {
 		line += []string{" from ", " and "}[i] + p.String()
 	}
@@ -200,7 +201,7 @@ func (s *script) restart(poolsLast bool) []string {
 	for _, n := range names {
 		before[n], _ = s.a.Verdict(n)
 	}
-	s.a = New()
+	s.a = newAllocator()
 	if !poolsLast {
 		s.a.SetPools(s.allPools())
 	}
@@ -231,7 +232,7 @@ func (s *script) allPools() []lb.Pool {
 
 // pool reads the words of a pool.
 func (s *script) pool(name string, words []string) lb.Pool {
-	p := lb.Pool{Key: poolKey(name), Created: s.age(s.pools[name].Created)}
+	p := lb.Pool{Key: poolKey(name), Created: s.age(s.pools[name].Created), QuotaName: "its quota"}
 	var in, out netipx.IPSetBuilder
 	for _, w := range words {
 		option, value, _ := strings.Cut(w, "=")
@@ -256,8 +257,10 @@ func (s *script) pool(name string, words []string) lb.Pool {
 			p.MayOverlap = true
 		case "skip-ends":
 			p.SkipIPv4Ends = true
-		case "classic":
-			p.Classic = true
+		case "by-name":
+			p.GivesByName = true
+		case "single-pool":
+			p.SinglePool = true
 		case "pinned":
 			p.Pinned = true
 		case "created":
@@ -379,6 +382,17 @@ func (s *script) request(name string, words []string) lb.Request {
 		r.Families = []lb.Family{r.Families[0], 1 - r.Families[0]}
 	}
 	return r
+}
+
+// newAllocator makes one that knows what a few dialects say.
+func newAllocator() *Allocator {
+	a := New()
+	a.SetWords(map[lb.Dialect]lb.Words{
+		lb.Native:  {AddPool: "a Pool", AdmitService: "change the rules of a pool", RequestPool: "annotation fairlead.io/pool", Share: "annotation fairlead.io/share"},
+		"metallb":  {AddPool: "an IPAddressPool", AdmitService: "change the rules of a pool", RequestPool: "annotation metallb.io/address-pool", Share: "annotation metallb.io/allow-shared-ip"},
+		"kube-vip": {AddPool: "a key such as cidr-global", AdmitService: "add a key cidr-{namespace}", Share: "key allow-share-{namespace}"},
+	})
+	return a
 }
 
 var families = map[string]lb.Family{"4": lb.IPv4, "6": lb.IPv6}

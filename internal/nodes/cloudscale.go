@@ -11,7 +11,6 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"fairlead.io/internal/cloudscale"
-	"fairlead.io/internal/lb"
 )
 
 // Cloudscale are the servers of a project at cloudscale.ch.
@@ -102,7 +101,7 @@ func (c *Cloudscale) server(ctx context.Context, node *corev1.Node) (*cloudscale
 	}
 	id, err := cloudscale.ServerID(node.Spec.ProviderID)
 	if err != nil {
-		return nil, &refusal{reason: lb.NodeForeign.Say(node.Name, node.Spec.ProviderID), cause: err}
+		return nil, &refusal{reason: Reasons.Say(NodeForeign, node.Name, node.Spec.ProviderID, cloudscale.ProviderID("UUID")), cause: err}
 	}
 	return c.byID(ctx, node.Name, id)
 }
@@ -117,7 +116,7 @@ func (c *Cloudscale) byID(ctx context.Context, node, id string) (*cloudscale.Ser
 	}
 	server, err := c.servers.Get(ctx, id)
 	if cloudscale.IsNotFound(err) {
-		return nil, &refusal{reason: lb.NodeNotFound.Say(node, "with the UUID "+id), cause: cloudprovider.InstanceNotFound}
+		return nil, &refusal{reason: Reasons.Say(NodeNotFound, node, "with the UUID "+id), cause: cloudprovider.InstanceNotFound}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read server of node %s: %w", node, err)
@@ -144,8 +143,8 @@ func (c *Cloudscale) byName(ctx context.Context, name string) (*cloudscale.Serve
 		case 1:
 			return found[0], nil
 		default:
-			return nil, &refusal{reason: lb.NodeAmbiguous.With(len(found), name, found[0].UUID, found[1].UUID), cause: fmt.Errorf("found more than one server named %q", name)}
+			return nil, &refusal{reason: Reasons.With(NodeAmbiguous, len(found), name, cloudscale.ProviderID(found[0].UUID), cloudscale.ProviderID(found[1].UUID)), cause: fmt.Errorf("found more than one server named %q", name)}
 		}
 	}
-	return nil, &refusal{reason: lb.NodeNotFound.Say(name, fmt.Sprintf("named %q", name)), cause: cloudprovider.InstanceNotFound}
+	return nil, &refusal{reason: Reasons.Say(NodeNotFound, name, fmt.Sprintf("named %q", name)), cause: cloudprovider.InstanceNotFound}
 }

@@ -8,10 +8,10 @@ import (
 // layers from the ground up. A package may import packages of lower layers
 // only: not of higher ones, and not of its own. "x/..." is x and all below.
 var layers = [][]string{
-	{"api/..."},
+	{"api/...", "internal/prose"},
 	{"internal/cloudscale", "internal/lb"},
 	{
-		"internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/compat/cloud", "internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb", "internal/compat/native", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kinds", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
@@ -19,6 +19,7 @@ var layers = [][]string{
 		"internal/member/membersim", // for tests and benchmarks
 	},
 	{"internal/agent", "internal/controller", "internal/nodes"},
+	{"internal/reasons"},
 	{"cmd/fairlead"},
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/reasons"
 )
 
 // Start runs a controller in this process until the returned function is called
@@ -27,6 +28,7 @@ func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop fun
 		Namespace:        "kube-system",
 		MetalLBNamespace: MetalLBNamespace,
 		Workers:          8,
+		Reasons:          reasons.All,
 		HealthAddress:    "127.0.0.1:0",
 		MetricsAddress:   "127.0.0.1:0",
 	}

@@ -92,10 +92,10 @@ func place(d *Desired, f fleet) (string, *lb.Reason) {
 	case d.Zone != "":
 		return d.Zone, nil
 	case len(f.Zones) > 1:
-		r := lb.NodesInSeveralZones.With(list(f.Zones))
+		r := Reasons.With(NodesInSeveralZones, list(f.Zones))
 		return "", &r
 	case len(f.Zones) == 0:
-		r := lb.ZoneUnknown.With()
+		r := Reasons.With(ZoneUnknown)
 		return "", &r
 	default:
 		return f.Zones[0], nil

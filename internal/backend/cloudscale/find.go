@@ -27,7 +27,7 @@ func find(w Want, all []cloudscale.LoadBalancer) found {
 			continue
 		}
 		if owner := ownerOf(&o, w); owner != "" {
-			r := lb.LoadBalancerTaken.With(o.Name, owner)
+			r := Reasons.With(LoadBalancerTaken, o.Name, owner)
 			f.reason = &r
 			continue
 		}
@@ -54,7 +54,7 @@ func find(w Want, all []cloudscale.LoadBalancer) found {
 	for _, o := range f.own {
 		names = append(names, fmt.Sprintf("%s (%s)", o.Name, o.UUID))
 	}
-	r := lb.LoadBalancerAmbiguous.With(list(names))
+	r := Reasons.With(LoadBalancerAmbiguous, list(names))
 	return found{reason: &r}
 }
 

@@ -182,10 +182,10 @@ func TestZones(t *testing.T) {
 		servers []cloudscale.Server
 	}{
 		{"of the nodes", []int{1, 2}, nil, "lpg1", "", servers()},
-		{"of several", []int{1, 2}, nil, "", lb.NodesInSeveralZones, elsewhere},
+		{"of several", []int{1, 2}, nil, "", NodesInSeveralZones, elsewhere},
 		{"of several, given", []int{1, 2}, []edit{annotated(compat.AnnotationZone, "rma1")}, "rma1", "", elsewhere},
 		{"of several, selected", []int{1, 2}, []edit{annotated(compat.AnnotationNodeSelector, "number=2")}, "rma1", "", elsewhere},
-		{"no nodes", nil, nil, "", lb.ZoneUnknown, servers()},
+		{"no nodes", nil, nil, "", ZoneUnknown, servers()},
 		{"no nodes, given", nil, []edit{annotated(compat.AnnotationZone, "rma1")}, "rma1", "", servers()},
 	} {
 		settings, _ := compat.Read(service(test.edits...), compat.VersionUpstream)

@@ -79,7 +79,7 @@ func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Resul
 func (o *Outcome) served(own *cloudscale.LoadBalancer, published []corev1.LoadBalancerIngress) {
 	o.Reason = lb.EnsuredLoadBalancer.With(own.Name, list(texts(published)))
 	if why := refusals(o.Plan, kindFloatingIP); why != "" {
-		o.Reason = lb.FloatingAddressRefused.With(why)
+		o.Reason = Reasons.With(FloatingAddressRefused, why)
 	}
 	if why := refusals(o.Plan, kindLoadBalancer); why != "" {
 		o.Reason = lb.ChangeRefused.With(why)

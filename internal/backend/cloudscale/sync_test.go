@@ -304,7 +304,7 @@ func TestFloatingIPs(t *testing.T) {
 				if err != nil || out.Again != 0 {
 					t.Errorf("%v, again after %s", err, out.Again)
 				}
-				as(t, out.Reason, lb.FloatingAddressRefused, test.says)
+				as(t, out.Reason, FloatingAddressRefused, test.says)
 				// All the rest is done.
 				if len(c.sim.Members("")) != 4 || len(c.sim.Listeners()) != 2 || len(c.ingress) != 2 {
 					t.Errorf("%v, published %v", c.state(), c.ingress)

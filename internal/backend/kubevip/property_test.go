@@ -30,7 +30,7 @@ type cluster struct {
 }
 
 func (c *cluster) request(s *corev1.Service) lb.Request {
-	return compat.Context{Dialects: []lb.Dialect{lb.KubeVIP}, KubeVIP: c.config, Elsewhere: true}.Request(s)
+	return compat.Context{Dialects: []lb.Dialect{kubevip.Dialect}, KubeVIP: c.config, Elsewhere: true}.Request(s)
 }
 
 // settle does what the controller does with a Service, and then with those that it

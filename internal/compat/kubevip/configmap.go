@@ -81,7 +81,7 @@ func (d *draft) read(key, value string) {
 			d.wrong(key, "%s is neither honour nor refuse, and counts as honour", quote(value))
 		}
 	case retiredKey:
-		d.tell(key, lb.KeyUnknown.With(key, "it is not used any more"))
+		d.tell(key, Reasons.With(KeyUnknown, key, "it is not used any more"))
 	default:
 		for _, prefix := range []string{KeyCIDR, KeyRange, KeyInterface, KeyShare, KeyShared, KeyQuota} {
 			if namespace, ok := strings.CutPrefix(key, prefix); ok {
@@ -89,7 +89,7 @@ func (d *draft) read(key, value string) {
 				return
 			}
 		}
-		d.tell(key, lb.KeyUnknown.With(key, "there are cidr-, range-, interface-, allow-share- and quota- with a namespace or global, search-order, skip-end-ips-in-cidr, pool-precedence and outside-pools"))
+		d.tell(key, Reasons.With(KeyUnknown, key, "there are cidr-, range-, interface-, allow-share- and quota- with a namespace or global, search-order, skip-end-ips-in-cidr, pool-precedence and outside-pools"))
 	}
 }
 
@@ -98,10 +98,10 @@ func (d *draft) readOf(namespace, prefix, value string) {
 	key := prefix + namespace
 	switch {
 	case namespace == "":
-		d.tell(key, lb.KeyUnknown.With(key, "the name of a namespace, or global, has to follow"))
+		d.tell(key, Reasons.With(KeyUnknown, key, "the name of a namespace, or global, has to follow"))
 		return
 	case len(validation.IsDNS1123Label(namespace)) > 0:
-		d.tell(key, lb.KeyUnknown.With(key, fmt.Sprintf("no namespace can be called %q", namespace)))
+		d.tell(key, Reasons.With(KeyUnknown, key, fmt.Sprintf("no namespace can be called %q", namespace)))
 		return
 	}
 	switch prefix {
@@ -120,7 +120,7 @@ func (d *draft) readOf(namespace, prefix, value string) {
 		if _, twice := d.data[same]; !twice {
 			d.share[namespace] = d.flag(key, value)
 		} else if yes, err := strconv.ParseBool(value); err != nil || yes != d.share[namespace] {
-			d.tell(key, lb.KeyUnknown.With(key, "key "+same+" means the same, says otherwise, and counts"))
+			d.tell(key, Reasons.With(KeyUnknown, key, "key "+same+" means the same, says otherwise, and counts"))
 		}
 	case KeyQuota:
 		n, err := strconv.Atoi(value)
@@ -167,7 +167,7 @@ func (d *draft) choose() {
 			if picked == "" {
 				picked = key
 			} else {
-				d.tell(key, lb.KeyShadowed.With(key, picked, ""))
+				d.tell(key, Reasons.With(KeyShadowed, key, picked, ""))
 			}
 		}
 		return picked
@@ -184,7 +184,7 @@ func (d *draft) choose() {
 			d.poolOf[namespace] = pick(cidr, span)
 			used.Insert(d.poolOf[namespace])
 		default:
-			d.tell(span, lb.KeyShadowed.With(span, KeyCIDR+global, ", or set pool-precedence to namespace-first, with which the keys of a namespace come first"))
+			d.tell(span, Reasons.With(KeyShadowed, span, KeyCIDR+global, orNamespaceFirst))
 		}
 	}
 	for key := range d.pools {
@@ -196,9 +196,9 @@ func (d *draft) choose() {
 		key := KeyQuota + namespace
 		switch _, own := d.poolOf[namespace]; {
 		case namespace == global && d.global == "":
-			d.tell(key, lb.KeyUnknown.With(key, "there is neither cidr-global nor range-global"))
+			d.tell(key, Reasons.With(KeyUnknown, key, "there is neither cidr-global nor range-global"))
 		case namespace != global && !own:
-			d.tell(key, lb.KeyUnknown.With(key, "the namespace has no pool of its own; quota-global limits each namespace that uses the global one"))
+			d.tell(key, Reasons.With(KeyUnknown, key, "the namespace has no pool of its own; quota-global limits each namespace that uses the global one"))
 		}
 	}
 }
@@ -218,12 +218,14 @@ func (d *draft) poolNamespaces() []string {
 func (d *draft) pool(key string) lb.Pool {
 	_, namespace, _ := strings.Cut(key, "-")
 	p := lb.Pool{
-		Key:            lb.PoolKey{Dialect: lb.KubeVIP, Name: key},
+		Key:            lb.PoolKey{Dialect: Dialect, Name: key},
 		Created:        d.created,
 		Descending:     d.desc,
 		MayOverlap:     true,
+		GivesByName:    true,
 		SkipIPv4Ends:   true,
 		Quota:          d.quotas[namespace],
+		QuotaName:      "key " + KeyQuota + namespace + " in " + theConfigMap,
 		Advertisements: []lb.Advertisement{{}},
 	}
 	if namespace == global {
@@ -236,13 +238,13 @@ func (d *draft) pool(key string) lb.Pool {
 	if text := v.fault(); text != "" {
 		r := lb.PoolInvalid.With(text)
 		p.Invalid = &r
-		d.tell(key, lb.KeyInvalid.With(key, text))
+		d.tell(key, Reasons.With(KeyInvalid, key, text))
 	}
 	return p
 }
 
 func (d *draft) wrong(key, format string, args ...any) {
-	d.tell(key, lb.KeyInvalid.With(key, fmt.Sprintf(format, args...)))
+	d.tell(key, Reasons.With(KeyInvalid, key, fmt.Sprintf(format, args...)))
 }
 
 // quote quotes what somebody wrote, cut where it is very long.

@@ -41,7 +41,7 @@ func (c *Config) Amend(r *lb.Request, s *corev1.Service) {
 	if len(r.Addresses) > 0 {
 		w.compare(r.Addresses)
 	} else {
-		r.Voice, r.Addresses, r.Anywhere = lb.KubeVIP, w.addresses, !c.strict
+		r.Voice, r.Addresses, r.Anywhere = Dialect, w.addresses, !c.strict
 		for _, f := range lb.Families {
 			r.DHCP[f] = r.DHCP[f] || w.dhcp[f]
 		}

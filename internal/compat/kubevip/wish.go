@@ -44,7 +44,7 @@ func LeaseWishOf(s *corev1.Service, leases [len(lb.Families)]bool) (w LeaseWish,
 		}
 	}
 	if len(wrong) > 0 {
-		r := lb.LeaseWishIgnored.With(strings.Join(wrong, "; "))
+		r := Reasons.With(LeaseWishIgnored, strings.Join(wrong, "; "))
 		ignored = &r
 	}
 	return w, ignored

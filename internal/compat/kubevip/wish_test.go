@@ -60,7 +60,7 @@ func TestLeaseWishOf(t *testing.T) {
 			switch {
 			case ignored == nil && c.says != "":
 				t.Error("nothing is said")
-			case ignored != nil && (c.says == "" || ignored.Code != lb.LeaseWishIgnored || !strings.Contains(ignored.Text, c.says)):
+			case ignored != nil && (c.says == "" || ignored.Code != LeaseWishIgnored || !strings.Contains(ignored.Text, c.says)):
 				t.Errorf("says %s, want %q", ignored, c.says)
 			}
 		})

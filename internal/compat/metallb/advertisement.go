@@ -61,7 +61,7 @@ func advertisementOf(in *metallb.L2Advertisement) advertisement {
 		out.Preferred = append(out.Preferred, lb.PreferredNodes{Weight: p.Weight, Selector: wrong.selector(at+".preference", &p.Preference)})
 	}
 	if len(wrong) > 0 {
-		r := lb.AdvertisementInvalid.With(strings.Join(wrong, "; "))
+		r := Reasons.With(AdvertisementInvalid, strings.Join(wrong, "; "))
 		out.invalid = &r
 	}
 	out.saying = sayingOf(&out.Advertisement)
@@ -95,7 +95,7 @@ func (a *advertisement) ready(applies []string, exist map[string]map[string]stri
 	case len(missing) > 1:
 		what += "; there are no pools " + quoted(missing)
 	}
-	return lb.AdvertisementReady.With(what)
+	return Reasons.With(AdvertisementReady, what)
 }
 
 // quoted writes names as they are read in a sentence, the first few of many.

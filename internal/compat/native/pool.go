@@ -46,6 +46,7 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 		Exclusive:          wrong.oneOf("sharing", string(p.Spec.Sharing), string(v1alpha1.SharingAllowed), string(v1alpha1.SharingForbidden)),
 		Priority:           p.Spec.Priority,
 		Quota:              int(p.Spec.QuotaPerNamespace),
+		QuotaName:          "the pool's quotaPerNamespace",
 		NamespaceSelectors: wrong.selectors("namespaceSelectors", p.Spec.NamespaceSelectors),
 		ServiceSelectors:   wrong.selectors("serviceSelectors", p.Spec.ServiceSelectors),
 	}
