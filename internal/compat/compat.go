@@ -142,7 +142,7 @@ func first(d lb.Dialect, dialects []lb.Dialect) []lb.Dialect {
 }
 
 func contradiction(annotation, ours string, theirs metallb.Wish) string {
-	return fmt.Sprintf("Annotation %s asks for %q and annotation %s for %q; remove one of them", annotation, ours, theirs.Annotation, theirs.Value)
+	return fmt.Sprintf("Annotation %s requests %q, and annotation %s requests %q; remove one of them", annotation, ours, theirs.Annotation, theirs.Value)
 }
 
 func sameSet(a, b []netip.Addr) bool {

@@ -57,7 +57,7 @@ var cloudReasons = Table{
 	UnAvailableLoadBalancer: {On: "Service", Warning: true, Event: true,
 		Means: "No node may receive load balancer traffic, so the load balancer has no backends.",
 		Do:    "Add a node, or remove the label node.kubernetes.io/exclude-from-external-load-balancers from one.",
-		Text:  "There are no available nodes for the load balancer: %s. Add a node, or allow load balancer traffic to an existing one.", Sample: []any{"all nodes are excluded from load balancers"}},
+		Text:  "There are no available nodes for the load balancer: %s. Add a node, or allow load balancer traffic to an existing one.", Sample: []any{"the cluster has none that is not excluded from load balancers"}},
 	NoValidNodes: {On: "Service", Warning: true, Event: true,
 		Means: "No node matches the Service's settings, so the load balancer has no backends.",
 		Do:    "Correct the node selector or the allowed subnets, or label a node.",

@@ -14,6 +14,7 @@ import (
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // Tags of what we create. Keys may have letters, digits, - and _ only.
@@ -92,7 +93,7 @@ func place(d *Desired, f fleet) (string, *lb.Reason) {
 	case d.Zone != "":
 		return d.Zone, nil
 	case len(f.Zones) > 1:
-		r := Reasons.With(NodesInSeveralZones, list(f.Zones))
+		r := Reasons.With(NodesInSeveralZones, prose.And(f.Zones))
 		return "", &r
 	case len(f.Zones) == 0:
 		r := Reasons.With(ZoneUnknown)
@@ -111,7 +112,7 @@ func (f *fleet) tell(s *compat.Settings, service *corev1.Service) []lb.Reason {
 	switch {
 	case len(f.Endpoints) > 0:
 	case f.receiving == 0:
-		out = append(out, lb.UnAvailableLoadBalancer.With("there is none in the cluster that is not excluded from load balancers"))
+		out = append(out, lb.UnAvailableLoadBalancer.With("the cluster has none that is not excluded from load balancers"))
 	case f.selected == 0:
 		out = append(out, lb.NoValidNodes.With(fmt.Sprintf("no node has the labels of annotation %s: %s",
 			compat.AnnotationNodeSelector, service.Annotations[compat.AnnotationNodeSelector])))
@@ -183,11 +184,3 @@ func key(s *corev1.Service) types.NamespacedName {
 }
 
 func labelSet(n *corev1.Node) labels.Set { return n.Labels }
-
-// list writes words as they are read in a sentence.
-func list(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}

@@ -8,6 +8,7 @@ import (
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // found is which load balancers are a Service's.
@@ -54,7 +55,7 @@ func find(w Want, all []cloudscale.LoadBalancer) found {
 	for _, o := range f.own {
 		names = append(names, fmt.Sprintf("%s (%s)", o.Name, o.UUID))
 	}
-	r := Reasons.With(LoadBalancerAmbiguous, list(names))
+	r := Reasons.With(LoadBalancerAmbiguous, prose.And(names))
 	return found{reason: &r}
 }
 

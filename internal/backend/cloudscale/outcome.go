@@ -13,6 +13,7 @@ import (
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // failed is the outcome of a look that went wrong.
@@ -77,7 +78,7 @@ func (b *Backend) conclude(out *Outcome, w Want, seen *Observation, result Resul
 // served says how a Service stands that has what it asks for, as far as it can
 // be had.
 func (o *Outcome) served(own *cloudscale.LoadBalancer, published []corev1.LoadBalancerIngress) {
-	o.Reason = lb.EnsuredLoadBalancer.With(own.Name, list(texts(published)))
+	o.Reason = lb.EnsuredLoadBalancer.With(own.Name, prose.And(texts(published)))
 	if why := refusals(o.Plan, kindFloatingIP); why != "" {
 		o.Reason = Reasons.With(FloatingAddressRefused, why)
 	}

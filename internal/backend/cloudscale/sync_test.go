@@ -292,9 +292,9 @@ func TestFloatingIPs(t *testing.T) {
 		{"wanted twice", nil, func(c *cloud) {
 			add(c, "lpg", four)
 			c.others = []*corev1.Service{other("old", "cafe", wanted(four)), other("broken", "f00", annotated(compat.AnnotationFloatingIPs, "]"))}
-		}, "floating IP 192.0.2.9/32: it is also wanted by Service shop/old"},
+		}, "floating IP 192.0.2.9/32: Service shop/old requests it as well"},
 		{"not there", nil, func(*cloud) {}, "the project has no such floating IP"},
-		{"of another region", nil, func(c *cloud) { add(c, "rma", four) }, "it is of region rma, and the load balancer is in zone lpg1"},
+		{"of another region", nil, func(c *cloud) { add(c, "rma", four) }, "it belongs to region rma, but the load balancer is in zone lpg1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in(t, quick, 2, func(t *testing.T, c *cloud) {
