@@ -63,15 +63,14 @@ func (p *page) table(heads ...string) {
 }
 
 func reasonsPage(p *page) error {
-	p.title("Reasons", "internal/reasons", `Everything that Fairlead tells about a Service, a pool or an agent has one of these
-reasons. The same code is the reason of the condition (`+"`fairlead.io/Ready`"+` on a
+	p.title("Reasons", "internal/reasons", `Everything that Fairlead reports about a Service, a pool, an agent or a node has one of
+these reasons. The same code is the reason of the condition (`+"`fairlead.io/Ready`"+` on a
 Service, `+"`Ready`"+` on a pool and on an agent), the reason of the event, and the label of
-the metric. What agents tell about Services is told by events alone. The list is complete.
+the metric. Agents report about Services by events alone. The list is complete.
 
-Where MetalLB has an event of its own for the same thing, a Service that is served in
-MetalLB's words has the event under MetalLB's name. One that is served in kube-vip's words
-has it under a name that cloud providers use:
-[which is which](../guides/migrate-from-kube-vip.md#when-a-service-waits).
+If MetalLB has its own event for the same thing, Services with MetalLB configuration get
+that event name. Services with kube-vip configuration get the event names of cloud
+providers: [see the list](../guides/migrate-from-kube-vip.md#when-a-service-waits).
 
     kubectl describe service NAME    # the events
     kubectl get service NAME -o yaml # the condition
@@ -85,7 +84,7 @@ has it under a name that cloud providers use:
 		heading string
 		has     func(lb.About) bool
 	}{
-		{"On Services that have what they ask for", condition("Service", true)},
+		{"On Services that have what they request", condition("Service", true)},
 		{"On Services that wait", condition("Service", false)},
 		{"Events on Services", func(a lb.About) bool { return a.On == "Service" && a.Event }},
 		{"On pools that hand out addresses", condition("Pool", true)},

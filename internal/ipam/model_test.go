@@ -503,13 +503,13 @@ func (m *model) poolsAllow(o *owner, x netip.Addr) bool {
 		if asked := m.asked(&o.req); o.req.Pool != "" && (asked == nil || asked.Key != p.Key) {
 			continue
 		}
-		if slices.Contains(o.req.Dialects, p.Key.Dialect) && m.works(p) && !p.Disabled && p.Admits(&o.req) &&
-			slices.Contains(members(p), x) {
+		gives := m.works(p) && !p.Disabled && p.Admits(&o.req)
+		if gives && slices.Contains(o.req.Dialects, p.Key.Dialect) && slices.Contains(members(p), x) {
 			if m.quotaAllows(p, o, x) {
 				return true
 			}
 			outside = false
-		} else if !p.GivesByName && slices.Contains(members(p), x) {
+		} else if (gives || !p.GivesByName) && slices.Contains(members(p), x) {
 			outside = false // it is for others
 		}
 	}

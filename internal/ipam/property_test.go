@@ -56,6 +56,7 @@ func drawPools(t *rapid.T) (pools []lb.Pool) {
 			MayOverlap:   !rarely(t, 4, "must not overlap"),
 			SkipIPv4Ends: rarely(t, 3, "skip"),
 			SinglePool:   rapid.Bool().Draw(t, "single pool"),
+			GivesByName:  rarely(t, 4, "gives by name"),
 			Pinned:       rarely(t, 3, "pinned"),
 			Priority:     int32(rapid.IntRange(0, 2).Draw(t, "priority")),
 		}
