@@ -76,7 +76,7 @@ type service struct {
 	// pair is what was told when s last had two, in that order. Where both are out
 	// of pool, no pool says any more which one is first.
 	pair    [len(lb.Families)]netip.Addr
-	leased  [len(lb.Families)]bool // the address is for a DHCP server to give
+	leased  [len(lb.Families)]bool // the address is assigned by DHCP
 	settled bool                   // has a verdict
 	told    bool                   // whose reason is that of the request
 	lacking bool                   // has not all that it asks for

@@ -232,7 +232,7 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 			a.evicted = append(a.evicted, rival)
 		}
 	}
-	// What was for a DHCP server to give may be no longer.
+	// It may no longer be assigned by DHCP.
 	s.leased[f] = s.leased[f] && a.leases(s, f)
 	a.take(s, p)
 	s.rank[f] = s.req.Evidence

@@ -78,8 +78,8 @@ type Pool struct {
 	// ServiceSelectors, any of which must match; if empty, all do.
 	ServiceSelectors []labels.Selector
 
-	// DHCP has the families of which the pool has no addresses of its own: a DHCP
-	// server of the LAN gives them.
+	// DHCP has the families of which the pool has no addresses of its own: they are
+	// assigned by DHCP.
 	DHCP [len(Families)]bool
 
 	// Reserved addresses are for the named Service only.
