@@ -22,8 +22,8 @@ import (
 	"fairlead.io/internal/agent/layer2"
 	metallbobserver "fairlead.io/internal/agent/metallb"
 	"fairlead.io/internal/agent/sources"
+	format "fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/config"
-	"fairlead.io/internal/lb"
 	"fairlead.io/internal/serve"
 )
 
@@ -89,7 +89,7 @@ with NET_ADMIN and NET_RAW.`,
 			return err
 		}
 		read.MetalLBNamespace = metallb.namespace
-		observed.Namespace, observed.Pod, observed.Objects = metallb.namespace, podIn(metallb.namespace), read.Config.Uses(lb.MetalLB)
+		observed.Namespace, observed.Pod, observed.Objects = metallb.namespace, podIn(metallb.namespace), read.Config.Uses(format.Name)
 		if metricsAddress, err = metallb.metrics(metricsAddress); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func addCloudscale(o *controller.Options, use inCloud) error {
 			Unclassed: class != nil && class.Backend == config.Cloudscale})
 		services.Plans, services.Workers = true, cloudWorkers
 		o.Backends[config.Cloudscale] = services
-		o.Dialects = append(o.Dialects, compat.Format{})
+		o.Dialects = append(o.Dialects, compat.Dialect{})
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/nodes"
+	"fairlead.io/internal/reasons"
 	"fairlead.io/internal/setup"
 )
 
@@ -122,6 +123,7 @@ or anywhere with access to the API server.`,
 		if err := addClouds(&o, os.Getenv, n, cloud); err != nil {
 			return err
 		}
+		o.Reasons = reasons.All
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(heapGrowth)
 		}

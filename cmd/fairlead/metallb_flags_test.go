@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/config"
-	"fairlead.io/internal/lb"
 )
 
 // Everything that the manifests of MetalLB's speaker pass, and the flags that
@@ -104,7 +104,7 @@ func TestMetalLBFlags(t *testing.T) {
 		if err != nil || metrics != test.metrics || health != test.health || m.namespace != test.namespace || len(c.Classes) != test.classes {
 			t.Errorf("%s: metrics %q, health %q, namespace %q, classes %v, error %v", test.args, metrics, health, m.namespace, c.Classes, err)
 		}
-		if test.classes == 1 && !c.Uses(lb.MetalLB) {
+		if test.classes == 1 && !c.Uses(metallb.Name) {
 			t.Errorf("%s: pools of MetalLB's kinds are not used", test.args)
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/reasons"
 )
 
 // pages make docs/reference/, each from what the code itself uses.
@@ -61,7 +63,7 @@ func (p *page) table(heads ...string) {
 }
 
 func reasonsPage(p *page) error {
-	p.title("Reasons", "internal/lb/reason_*.go", `Every report about a Service, a pool or an agent has one of these reasons. The same code is used
+	p.title("Reasons", "internal/reasons", `Every report about a Service, a pool, an agent or a node has one of these reasons. The same code is used
 as the reason of the condition (`+"`fairlead.io/Ready`"+` on a Service, `+"`Ready`"+` on a pool and on an
 agent), as the reason of the event, and as the label of the metric. Agents report about Services
 only with events. The list is complete.
@@ -82,7 +84,7 @@ providers use: [list of names](../guides/migrate-from-kube-vip.md#when-a-service
 		heading string
 		has     func(lb.About) bool
 	}{
-		{"On Services that have what they ask for", condition("Service", true)},
+		{"On Services that have what they request", condition("Service", true)},
 		{"On Services that wait", condition("Service", false)},
 		{"Events on Services", func(a lb.About) bool { return a.On == "Service" && a.Event }},
 		{"On pools that assign addresses", condition("Pool", true)},
@@ -96,11 +98,11 @@ providers use: [list of names](../guides/migrate-from-kube-vip.md#when-a-service
 		}},
 	} {
 		p.heading(group.heading)
-		for _, code := range slices.SortedFunc(maps.Keys(lb.Reasons), inOrder) {
-			if about := lb.Reasons[code]; group.has(about) {
+		for _, code := range slices.SortedFunc(maps.Keys(reasons.All), inOrder) {
+			if about := reasons.All[code]; group.has(about) {
 				p.printf("### %s\n\n%s\n\n> %s\n\nWhat to do: %s\n\n", code, about.Means, about.Example(), about.Do)
-				if about.MetalLB != "" {
-					p.printf("MetalLB's event: `%s`\n\n", about.MetalLB)
+				if name := metallb.EventName(code); name != "" {
+					p.printf("MetalLB's event: `%s`\n\n", name)
 				}
 			}
 		}
@@ -117,7 +119,7 @@ func inOrder(a, b lb.Code) int {
 }
 
 func warns(c lb.Code) int {
-	if lb.Reasons[c].Warning {
+	if reasons.All[c].Warning {
 		return 1
 	}
 	return 0

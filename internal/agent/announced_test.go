@@ -30,10 +30,10 @@ type words struct {
 	presences map[types.NamespacedName]Presence
 }
 
-func (w *words) Observes(pool lb.PoolKey) bool { return pool.Dialect == lb.MetalLB }
+func (w *words) Observes(pool lb.PoolKey) bool { return pool.Dialect == metallb.Name }
 
 func (w *words) Event(r lb.Reason) (code, component string) {
-	return cmp.Or(lb.Reasons[r.Code].MetalLB, string(r.Code)), "metallb-speaker"
+	return cmp.Or(metallb.EventName(r.Code), string(r.Code)), "metallb-speaker"
 }
 
 func (w *words) Announced(service types.NamespacedName, addr netip.Addr, yes bool) {
@@ -121,7 +121,7 @@ func TestReported(t *testing.T) {
 
 	l.reportRefused(addrs("10.20.30.1")[0], elect.Outcome{Why: elect.NotAdvertised})
 	l.reportRefused(addrs("10.20.30.1")[0], elect.Outcome{Why: elect.NotAdvertised})
-	expect(t, "not announced", l.heard(), "Warning announceFailed metallb-speaker edge: Nobody answers for address 10.20.30.1. No node announces it, because there is no advertisement for it. Mend that, or change how the pool is advertised.")
+	expect(t, "not announced", l.heard(), "Warning announceFailed metallb-speaker edge: Address 10.20.30.1 is not announced. No node announces it, because there is no advertisement for it. Fix that, or change how the pool is advertised.")
 
 	l.reportConflict(addrs("10.20.30.1")[0], stranger, "eth0")
 	expect(t, "without a word of MetalLB's", l.heard(), "Warning AddressConflict metallb-speaker edge: Address 10.20.30.1 is used by another host on eth0 of node a, with MAC 02:00:00:00:00:09. Give that host another address, or exclude this one from the pool.")
@@ -189,7 +189,7 @@ func TestTenantThatCannotBeAnnounced(t *testing.T) {
 	}
 	l.rise(addr, "", "eth0")
 	expect(t, "told", l.heard(),
-		"Warning announceFailed metallb-speaker foo: Nobody answers for address 10.20.30.1. No node announces it, because its Service may share it with others, and an advertisement with serviceSelectors applies, which cannot be for one and not for another. Mend that, or change how the pool is advertised.",
+		"Warning announceFailed metallb-speaker foo: Address 10.20.30.1 is not announced. No node announces it, because its Service may share it with others, and an advertisement with serviceSelectors applies, which cannot be for one and not for another. Fix that, or change how the pool is advertised.",
 		`Normal nodeAssigned metallb-speaker bar: Address 10.20.30.1: announcing from node "a" with protocol "layer2" on eth0.`)
 	l.refreshTenants(addr)
 	expect(t, "told again", l.heard())
@@ -213,7 +213,7 @@ func TestOffSubnet(t *testing.T) {
 	l.links[0].Prefixes = []netip.Prefix{netip.MustParsePrefix("198.51.100.1/24")}
 	l.links = append(l.links, link.Link{Name: "eth1", Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}) // which is down
 	l.rise(vip, "", "eth0")
-	off := "Warning OffSubnet fairlead-agent web: Address 192.0.2.10 is in none of the networks of node a, which announces it on eth0: answers may leave by another way and be dropped. Give the node an address in that network."
+	off := "Warning OffSubnet fairlead-agent web: Address 192.0.2.10 is in none of the networks of node a, which announces it on eth0. Replies may take another route and be dropped. Give the node an address in that network."
 	expect(t, "off", l.heard(), `Normal Announced fairlead-agent web: Address 192.0.2.10: announcing from node "a" with protocol "layer2" on eth0.`, off)
 	l.refreshTenants(vip)
 	expect(t, "still off", l.heard())

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/internal/agent/sources"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
@@ -62,7 +63,7 @@ func readerOf(dialects ...lb.Dialect) *sources.Reader {
 
 func put(d *directory, s *corev1.Service) []netip.Addr {
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
-	return d.setService(client.ObjectKeyFromObject(s), readerOf(lb.Native, lb.MetalLB).Service(s))
+	return d.setService(client.ObjectKeyFromObject(s), readerOf(lb.Native, metallb.Name).Service(s))
 }
 
 // noLeases is for directories of which nothing is leased.

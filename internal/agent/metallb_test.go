@@ -261,7 +261,7 @@ func TestPoolOfAnAddressThatTwoHave(t *testing.T) {
 	d.pools = sources.NewPools(append(pools, native.Pool(pool)), nil)
 	addr := netip.MustParseAddr("10.20.30.1")
 	for from, want := range map[string]lb.PoolKey{
-		"lan": {Dialect: lb.Native, Name: "lan"}, "metallb/edge": {Dialect: lb.MetalLB, Name: "edge"}, "": {Dialect: lb.Native, Name: "lan"},
+		"lan": {Dialect: lb.Native, Name: "lan"}, "metallb/edge": {Dialect: metallb.Name, Name: "edge"}, "": {Dialect: lb.Native, Name: "lan"},
 	} {
 		s := serviceOf("web", 1, "", 80, addr.String())
 		s.Annotations = map[string]string{native.AnnotationAllocatedFrom: from}
@@ -281,7 +281,7 @@ func TestPoolOfAnAddressThatTwoOfOneNameHave(t *testing.T) {
 	pool.Name = "edge"
 	d.pools = sources.NewPools(append(pools, native.Pool(pool)), nil)
 	addr := netip.MustParseAddr("10.20.30.1")
-	for from, want := range map[string]lb.Dialect{"edge": lb.Native, "metallb/edge": lb.MetalLB} {
+	for from, want := range map[string]lb.Dialect{"edge": lb.Native, "metallb/edge": metallb.Name} {
 		s := serviceOf("web", 1, "", 80, addr.String())
 		s.Annotations = map[string]string{native.AnnotationAllocatedFrom: from, metallb.AnnotationAllocatedFrom: "edge"}
 		put(d, s)

@@ -17,7 +17,7 @@ import (
 	"fairlead.io/test/kit/script"
 )
 
-var both = []lb.Dialect{lb.Native, lb.MetalLB}
+var both = []lb.Dialect{lb.Native, metallb.Name}
 
 // TestServices reads testdata/*.txtar: Services, each followed by what it asks
 // for.
@@ -78,7 +78,7 @@ func show(s *corev1.Service, dialects []lb.Dialect) string {
 	if r.Invalid != nil {
 		fmt.Fprintf(&out, "%s\n", r.Invalid)
 	}
-	if slices.Contains(dialects, lb.MetalLB) {
+	if slices.Contains(dialects, metallb.Name) {
 		if old := (metallb.Dialect{}).Deprecated(kubeapi.Service(s)); old != nil {
 			fmt.Fprintf(&out, "%s\n", old)
 		}
@@ -97,7 +97,7 @@ func join[T any](list []T) string {
 // Of two pools of one name, the one is meant in whose dialect it is asked for; asked
 // for in both, it is the first that the class may use.
 func TestWhosePoolIsMeant(t *testing.T) {
-	theirsFirst := []lb.Dialect{lb.MetalLB, lb.Native}
+	theirsFirst := []lb.Dialect{metallb.Name, lb.Native}
 	for _, test := range []struct {
 		annotations map[string]string
 		class, want []lb.Dialect

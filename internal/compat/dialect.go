@@ -20,6 +20,8 @@ type Dialect interface {
 	// Read returns what the objects say. One that cannot be understood is a warning,
 	// and stops no other.
 	Read(Objects) Reading
+	// Words are what it adds to sentences about its pools.
+	Words() lb.Words
 	// Voice in which Services are told what became of them.
 	Voice() Voice
 }

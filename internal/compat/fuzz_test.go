@@ -24,12 +24,12 @@ import (
 // fuzzed are the classes that Services are read in.
 var fuzzed = []compat.Class{
 	{Dialects: []lb.Dialect{lb.Native}},
-	{Dialects: []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}},
-	{Dialects: []lb.Dialect{lb.KubeVIP, lb.Native}},
-	{Dialects: []lb.Dialect{lb.MetalLB}},
-	{Dialects: []lb.Dialect{lb.KubeVIP}, Words: lb.KubeVIP},
-	{Dialects: []lb.Dialect{lb.Native}, Words: lb.KubeVIP},
-	{Words: cloudscale.Dialect},
+	{Dialects: []lb.Dialect{lb.Native, metallb.Name, kubevip.Name}},
+	{Dialects: []lb.Dialect{kubevip.Name, lb.Native}},
+	{Dialects: []lb.Dialect{metallb.Name}},
+	{Dialects: []lb.Dialect{kubevip.Name}, Words: kubevip.Name},
+	{Dialects: []lb.Dialect{lb.Native}, Words: kubevip.Name},
+	{Words: cloudscale.Format},
 }
 
 // fuzzedKeys are annotations that get a value each, in turn.
@@ -57,7 +57,7 @@ func readings(data string) compat.Readings {
 		o.All = map[schema.GroupVersionKind][]compat.Object{kubevip.KindConfigMap: {cm}}
 	}
 	var out compat.Readings
-	for _, d := range []compat.Dialect{native.Dialect{}, metallb.Dialect{}, kubevip.Dialect{}, cloudscale.Format{}} {
+	for _, d := range []compat.Dialect{native.Dialect{}, metallb.Dialect{}, kubevip.Dialect{}, cloudscale.Dialect{}} {
 		out = append(out, compat.Named{Dialect: d, Reading: d.Read(o)})
 	}
 	return out

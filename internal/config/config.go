@@ -89,10 +89,16 @@ const (
 	CloudscaleNodes Cloud = "cloudscale"
 )
 
+// Names of configuration formats besides our own, as they are written in the file.
+const (
+	metallbPools lb.Dialect = "metallb"
+	kubevipPools lb.Dialect = "kube-vip"
+)
+
 var (
 	backends = []Backend{Announce, KubeVIP, Cloudscale}
 	clouds   = []Cloud{NoCloud, CloudscaleNodes}
-	dialects = []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}
+	dialects = []lb.Dialect{lb.Native, metallbPools, kubevipPools}
 )
 
 // DefaultClass is the class served besides "" where no file says otherwise.
@@ -198,7 +204,7 @@ func (c *Configuration) complete() {
 		switch class := &c.Classes[i]; {
 		case len(class.Pools) > 0 || !class.Backend.FromPools():
 		case class.Backend == KubeVIP:
-			class.Pools = []lb.Dialect{lb.KubeVIP}
+			class.Pools = []lb.Dialect{kubevipPools}
 		default:
 			class.Pools = slices.Clone(dialects)
 		}
@@ -239,7 +245,7 @@ func (c *Configuration) Class(name string) *Class {
 // announced from pools of MetalLB's kinds and our own.
 func (c *Configuration) OnlyClass(name string) *Configuration {
 	out := *c
-	out.Classes = []Class{{Name: name, Backend: Announce, Pools: []lb.Dialect{lb.MetalLB, lb.Native}}}
+	out.Classes = []Class{{Name: name, Backend: Announce, Pools: []lb.Dialect{metallbPools, lb.Native}}}
 	return &out
 }
 

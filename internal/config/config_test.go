@@ -12,7 +12,7 @@ import (
 
 func TestParse(t *testing.T) {
 	const head = "apiVersion: fairlead.io/v1alpha1\nkind: Configuration\n"
-	all := []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}
+	all := []lb.Dialect{lb.Native, metallbPools, kubevipPools}
 	tests := []struct {
 		name, file string
 		want       []Class
@@ -25,12 +25,12 @@ func TestParse(t *testing.T) {
 		{name: "a whole class", file: head + "classes: [{name: \"\", backend: announce, pools: [native]}]\n",
 			want: []Class{{Name: "", Backend: Announce, Pools: []lb.Dialect{lb.Native}}}},
 		{name: "pools of MetalLB's kinds first", file: head + "classes: [{name: metallb, pools: [metallb, native]}]\n",
-			want: []Class{{Name: "metallb", Backend: Announce, Pools: []lb.Dialect{lb.MetalLB, lb.Native}}}},
+			want: []Class{{Name: "metallb", Backend: Announce, Pools: []lb.Dialect{metallbPools, lb.Native}}}},
 		{name: "not a configuration", file: "kind: ConfigMap\n", wantErr: []string{`must be "fairlead.io/v1alpha1" and "Configuration"`}},
 		{name: "everything wrong is told", file: head + "classes: [{name: a, backend: cloud}, {name: a, pools: [mine]}]\nnodes: {cloud: moon}\n",
 			wantErr: []string{`backend "cloud" is not known`, `class "a" is listed twice`, `pools "mine" are not known`, `nodes.cloud "moon" is not known; there is "none", "cloudscale"`}},
 		{name: "cloudscale", file: head + "classes: [{name: \"\", backend: cloudscale}, {name: lan}]\nnodes: {cloud: cloudscale}\n",
-			want: []Class{{Name: "", Backend: Cloudscale}, {Name: "lan", Backend: Announce, Pools: []lb.Dialect{lb.Native, lb.MetalLB, lb.KubeVIP}}}},
+			want: []Class{{Name: "", Backend: Cloudscale}, {Name: "lan", Backend: Announce, Pools: []lb.Dialect{lb.Native, metallbPools, kubevipPools}}}},
 		{name: "pools of a cloud", file: head + "classes: [{name: \"\", backend: cloudscale, pools: [native]}]\n", wantErr: []string{`with "cloudscale" the cloud has the addresses`}},
 		{name: "a misspelt field", file: head + "clases: []\n", wantErr: []string{`unknown field "clases"`}},
 		{name: "not YAML", file: "\t{", wantErr: []string{"yaml"}},
@@ -114,7 +114,7 @@ func TestOnlyClass(t *testing.T) {
 			t.Errorf("%q: got %+v, and %+v is left", name, c, before)
 		}
 		class := c.Class(name)
-		if class == nil || class.Backend != Announce || !slices.Equal(class.Pools, []lb.Dialect{lb.MetalLB, lb.Native}) {
+		if class == nil || class.Backend != Announce || !slices.Equal(class.Pools, []lb.Dialect{metallbPools, lb.Native}) {
 			t.Errorf("%q: got %+v", name, class)
 		}
 		if c.Class(DefaultClass) != nil {
@@ -125,7 +125,7 @@ func TestOnlyClass(t *testing.T) {
 
 func TestUses(t *testing.T) {
 	c := &Configuration{Classes: []Class{{Pools: []lb.Dialect{lb.Native}}}}
-	if !c.Uses(lb.Native) || c.Uses(lb.MetalLB) || !c.OnlyClass("x").Uses(lb.MetalLB) {
+	if !c.Uses(lb.Native) || c.Uses(metallbPools) || !c.OnlyClass("x").Uses(metallbPools) {
 		t.Errorf("%+v", c)
 	}
 }

@@ -64,7 +64,7 @@ func fromKubeVIP(env func(string) string) (*Class, error) {
 	if env(EnvKubeVIPNamespace) == "" && env(EnvKubeVIPConfigMap) == "" && env(EnvKubeVIPClassMode) == "" {
 		return nil, nil
 	}
-	class := &Class{Backend: KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}
+	class := &Class{Backend: KubeVIP, Pools: []lb.Dialect{kubevipPools}}
 	if mode := env(EnvKubeVIPClassMode); mode != "" {
 		on, err := strconv.ParseBool(mode)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // The environment of kube-vip's cloud provider makes Fairlead that, beside a cloud
 // only if each has a class of its own.
 func TestFromKubeVIP(t *testing.T) {
-	pools := []lb.Dialect{lb.KubeVIP}
+	pools := []lb.Dialect{kubevipPools}
 	for name, test := range map[string]struct {
 		env    map[string]string
 		clouds []Cloud

@@ -278,7 +278,7 @@ func (c *Configuration) OnlyKubeVIPClasses(names []string) (*Configuration, erro
 	out := *c
 	out.Classes = nil
 	for _, name := range names {
-		out.Classes = append(out.Classes, Class{Name: name, Backend: Announce, Pools: []lb.Dialect{lb.KubeVIP, lb.Native, lb.MetalLB}})
+		out.Classes = append(out.Classes, Class{Name: name, Backend: Announce, Pools: []lb.Dialect{kubevipPools, lb.Native, metallbPools}})
 	}
 	return &out, nil
 }

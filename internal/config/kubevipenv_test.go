@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"fairlead.io/internal/lb"
 )
 
 // manifest is the environment that kube-vip's own command writes for a DaemonSet
@@ -109,7 +107,7 @@ func TestKubeVIPVariablesAreNamedOnce(t *testing.T) {
 
 func TestOnlyKubeVIPClasses(t *testing.T) {
 	c, err := Default().OnlyKubeVIPClasses([]string{"", "x.io/y"})
-	if err != nil || len(c.Classes) != 2 || c.Class("x.io/y").Backend != Announce || c.Class("").Pools[0] != lb.KubeVIP || !c.Uses(lb.MetalLB) || c.Class(DefaultClass) != nil {
+	if err != nil || len(c.Classes) != 2 || c.Class("x.io/y").Backend != Announce || c.Class("").Pools[0] != kubevipPools || !c.Uses(metallbPools) || c.Class(DefaultClass) != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
 	provider, err := FromEnv(func(name string) string { return map[string]string{EnvKubeVIPNamespace: "lb"}[name] })

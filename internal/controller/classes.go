@@ -172,6 +172,15 @@ func (c *classes) uses(name lb.Dialect) bool {
 	})
 }
 
+// words of all dialects.
+func (c *classes) words() map[lb.Dialect]lb.Words {
+	out := map[lb.Dialect]lb.Words{}
+	for _, d := range c.dialects {
+		out[d.Name()] = d.Words()
+	}
+	return out
+}
+
 // voice of a dialect; that of an unknown one is plain.
 func (c *classes) voice(name lb.Dialect) compat.Voice {
 	for _, d := range c.dialects {

@@ -59,6 +59,8 @@ type Options struct {
 	Backends map[config.Backend]Backend
 	// Reporters say on objects of dialects how they are used.
 	Reporters []func(Tools) Reporter
+	// Reasons is everything that users can be told, for the metrics.
+	Reasons lb.Table
 	// Parts run beside the controller, in the leader alone if they say so.
 	Parts []manager.Runnable
 	// Metrics are served beside the controller's.

@@ -132,7 +132,7 @@ func TestImportAsksBackends(t *testing.T) {
 // Services are imported that a class with pools serves, or that a backend has
 // left; not those of others.
 func TestImportTakesWhatIsHeld(t *testing.T) {
-	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}, {Name: "cloud", Backend: cloud}}}
+	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{kubevip.Name}}, {Name: "cloud", Backend: cloud}}}
 	labelled := serviceOf("given", "gone", false)
 	labelled.Labels = map[string]string{kubevip.Label: kubevip.LabelValue}
 	labelled.Annotations = map[string]string{kubevip.AnnotationAddresses: "192.0.2.4", kubevip.AnnotationGiven: "192.0.2.4"}
@@ -156,7 +156,7 @@ func TestImportTakesWhatIsHeld(t *testing.T) {
 // them comes first or last, it keeps what one of them has given it, and nobody
 // writes anything on it.
 func TestLeftServiceKeepsItsAddresses(t *testing.T) {
-	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}, {Name: "cloud", Backend: cloud}}}
+	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{kubevip.Name}}, {Name: "cloud", Backend: cloud}}}
 	given := serviceOf("given", "gone", false)
 	given.Labels = map[string]string{kubevip.Label: kubevip.LabelValue}
 	given.Annotations = map[string]string{kubevip.AnnotationAddresses: "192.0.2.4", kubevip.AnnotationGiven: "192.0.2.4", native.AnnotationAllocatedFrom: "kube-vip/cidr-global"}
@@ -187,7 +187,7 @@ func TestLeftServiceKeepsItsAddresses(t *testing.T) {
 // A Service that several have given something is let go by each of them when it is
 // deleted.
 func TestLeftServiceIsLetGo(t *testing.T) {
-	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}}}
+	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{kubevip.Name}}}}
 	s := serviceOf("web", "gone", true, "192.0.2.4")
 	s.Labels, s.Finalizers, s.DeletionTimestamp = map[string]string{kubevip.Label: kubevip.LabelValue}, []string{kubevip.Finalizer}, &metav1.Time{Time: time.Now()}
 	api := fake.NewClientset(s.DeepCopy())

@@ -47,7 +47,7 @@ type memo struct {
 // about why.
 func (m *memo) news(out *lb.Outcome, reason lb.Reason) (tell []lb.Reason) {
 	for _, r := range out.Tell {
-		if !slices.Contains(m.also, r) {
+		if !slices.ContainsFunc(m.also, r.Same) {
 			tell = append(tell, r)
 		}
 	}
@@ -55,9 +55,9 @@ func (m *memo) news(out *lb.Outcome, reason lb.Reason) (tell []lb.Reason) {
 	m.working = out.Done > 0 || m.working && out.Passing
 	last := m.reason.Swap(&reason)
 	switch {
-	case reason.Code == "" || reason == m.told:
+	case reason.Code == "" || reason.Same(m.told):
 		return tell
-	case out.Passing && (m.working || last != nil && *last == reason):
+	case out.Passing && (m.working || last != nil && last.Same(reason)):
 		return tell
 	}
 	if !out.Passing { // after which it stands as before

@@ -32,6 +32,8 @@ type collector struct {
 	ledger *ledger
 	// others are Services whose addresses are not from pools.
 	others []*services
+	// reasons is everything that Services can be told.
+	reasons lb.Table
 }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
@@ -65,7 +67,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 		svc.orphans.countByReason(count)
 	}
-	for code, about := range lb.Reasons { // all of them, so that a dashboard sees a 0
+	for code, about := range c.reasons { // all of them, so that a dashboard sees a 0
 		if about.On == "Service" {
 			gauge(servicesByReason, float64(count[code]), string(code))
 		}

@@ -46,6 +46,7 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *optional, mgr m
 	p.wakers = &wakers{all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
 	l := newLedger(p.wakers.wake)
 	l.alloc.SetOwner(p.owners.of)
+	l.alloc.SetWords(c.words())
 	p.common = &common{cache: mgr.GetCache(), client: writer, classes: c, ledger: l, log: o.Log, waited: prometheus.NewHistogram(timeToAddressOpts)}
 	p.events = newEvents(writer, o.Log, func() bool { return p.running.Load() > 0 || p.wakers.waiting() > 0 })
 	p.readings = newReadings(c, kinds, func(d compat.Dialect, w lb.Warning) {
@@ -87,7 +88,7 @@ func (p *parts) addServices() {
 		p.services = append(p.services, svc)
 		p.wakers.all[name] = &waker{}
 	}
-	p.registry.MustRegister(collector{p.ledger, others}, p.waited)
+	p.registry.MustRegister(collector{p.ledger, others, p.o.Reasons}, p.waited)
 }
 
 // addReporters makes what looks after the statuses of pools.

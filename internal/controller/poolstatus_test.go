@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
@@ -32,21 +34,21 @@ func TestClashesAreToldOnce(t *testing.T) {
 		}
 		return out
 	}
-	a, b := clash(lb.KubeVIP, "cidr-a", "edge", "one"), clash(lb.KubeVIP, "cidr-b", "edge", "one")
-	fine := ipam.PoolUsage{Key: lb.PoolKey{Dialect: lb.KubeVIP, Name: "cidr-c"}, Object: a.Object, Reason: lb.PoolReady.With()}
+	a, b := clash(kubevip.Name, "cidr-a", "edge", "one"), clash(kubevip.Name, "cidr-b", "edge", "one")
+	fine := ipam.PoolUsage{Key: lb.PoolKey{Dialect: kubevip.Name, Name: "cidr-c"}, Object: a.Object, Reason: lb.PoolReady.With()}
 	for _, step := range []struct {
 		name  string
 		usage []ipam.PoolUsage
 		want  int
 		uid   string
 	}{
-		{"one of several", []ipam.PoolUsage{fine, a, clash(lb.Native, "lab", "edge", ""), clash(lb.MetalLB, "lab", "edge", "")}, 1, "one"},
+		{"one of several", []ipam.PoolUsage{fine, a, clash(lb.Native, "lab", "edge", ""), clash(metallb.Name, "lab", "edge", "")}, 1, "one"},
 		{"the same", []ipam.PoolUsage{a, fine}, 0, "one"},
 		{"one more", []ipam.PoolUsage{a, b}, 1, "one"},
 		{"none", []ipam.PoolUsage{fine}, 0, "one"},
 		{"again", []ipam.PoolUsage{b}, 1, "one"},
-		{"it is gone", []ipam.PoolUsage{clash(lb.KubeVIP, "cidr-a", "edge", "")}, 0, "one"},
-		{"a new one", []ipam.PoolUsage{clash(lb.KubeVIP, "cidr-b", "edge", "two")}, 1, "two"},
+		{"it is gone", []ipam.PoolUsage{clash(kubevip.Name, "cidr-a", "edge", "")}, 0, "one"},
+		{"a new one", []ipam.PoolUsage{clash(kubevip.Name, "cidr-b", "edge", "two")}, 1, "two"},
 	} {
 		p.tellClashes(step.usage)
 		got := told()

@@ -113,7 +113,8 @@ func (r *readings) warn(now compat.Readings) {
 			if told[w.About] == nil {
 				told[w.About] = map[lb.Reason]bool{}
 			}
-			if told[w.About][w.Reason] = true; !r.told[w.About][w.Reason] && w.About.UID != "" {
+			known := told[w.About][w.Reason] || r.told[w.About][w.Reason]
+			if told[w.About][w.Reason] = true; !known && w.About.UID != "" {
 				r.tell(d.Dialect, w)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // conflictRetry is when a Service is looked at again after somebody else wrote
@@ -140,7 +141,7 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 	m := c.memos.find(s)
 	w.Known = known || m != nil
 	if len(had.Addresses) > 0 && !s.Deleting {
-		c.events.add(reference(s), c.voice(&lb.Request{}, &had).Event(lb.AddressReleased.With(lb.ListAddrs(had.Addresses), c.noLongerOurs(s)), nil, nil), true)
+		c.events.add(reference(s), c.voice(&lb.Request{}, &had).Event(lb.AddressReleased.With(prose.Addrs(had.Addresses), c.noLongerOurs(s)), nil, nil), true)
 	}
 	ignored := s.Says != nil && c.classes.ignored(s) != ""
 	if s.LoadBalancer && !w.Known && !ignored || !c.backend.marked(s) {

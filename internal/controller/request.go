@@ -29,7 +29,7 @@ func (c *common) unchanged(s *lb.Service, in compat.Class, held lb.Held) lb.Requ
 
 // stay makes r the request of a Service that goes on as it is.
 func stay(r *lb.Request, s *lb.Service, held lb.Held) {
-	said := lb.Reason{Code: lb.Ready}
+	said := lb.Rebuilt(lb.Ready, "", true)
 	switch {
 	case s.Says != nil:
 		said = s.Says.Reason

@@ -14,6 +14,7 @@ import (
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // tell emits events for what of an outcome has not been told yet. It runs after that
@@ -67,7 +68,7 @@ func (c *services) tellReleased(w *lb.Want, m *memo, out *lb.Outcome) {
 	}
 	back := slices.DeleteFunc(slices.Clone(m.published), func(a netip.Addr) bool { return slices.Contains(w.Verdict.Addresses, a) })
 	if len(back) > 0 {
-		r := lb.AddressReleased.With(lb.ListAddrs(back), before.change(m.asked))
+		r := lb.AddressReleased.With(prose.Addrs(back), before.change(m.asked))
 		c.events.add(reference(&w.Service), c.voice(&w.Request, &w.Verdict).Event(r, nil, nil), r.Warning())
 	}
 }
@@ -89,15 +90,15 @@ func askedOf(r *lb.Request) asked {
 func (a asked) change(now asked) string {
 	switch {
 	case a.addresses != now.addresses && now.addresses != "":
-		return "it asks for another address"
+		return "it requests another address"
 	case a.pool != now.pool:
-		return "it asks for another pool"
+		return "it requests another pool"
 	case a.families != now.families:
-		return "it asks for other IP families"
+		return "it requests other IP families"
 	case a.sharing != now.sharing:
-		return "with the sharing key, ports and traffic policy that it has now it could not stay there"
+		return "its new sharing key, ports or traffic policy do not fit there"
 	}
-	return "it asks to be moved"
+	return "it requests a move"
 }
 
 // tellContest says on both Services that they had one address. It does not ask the
@@ -105,7 +106,7 @@ func (a asked) change(now asked) string {
 func (c *common) tellContest(ctx context.Context, contest ipam.Contest) {
 	for service, reason := range map[types.NamespacedName]lb.Reason{
 		contest.Winner: lb.AddressContested.With(contest.Address, contest.Loser),
-		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner),
+		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner, c.classes.words()[lb.Native].Share),
 	} {
 		var object corev1.Service
 		if err := c.cache.Get(ctx, service, &object); err != nil {

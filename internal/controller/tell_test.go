@@ -7,13 +7,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
 )
 
 func TestEventsInMetalLBsWords(t *testing.T) {
 	addresses := []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("fd00::7")}
-	lan := []lb.PoolKey{{Dialect: lb.MetalLB, Name: "lan"}}
+	lan := []lb.PoolKey{{Dialect: metallb.Name, Name: "lan"}}
 	edge := []lb.PoolKey{{Dialect: lb.Native, Name: "edge"}}
 	for name, test := range map[string]struct {
 		voice                   lb.Dialect
@@ -22,13 +24,13 @@ func TestEventsInMetalLBsWords(t *testing.T) {
 	}{
 		"allocated": {voice: lb.Native, v: lb.Verdict{Addresses: addresses, Pools: lan, Reason: lb.Reason{Code: lb.Ready, Text: "It has."}},
 			reason: "IPAllocated", source: "metallb-controller", message: `Assigned IP ["192.0.2.7" "fd00::7"]. It has.`},
-		"from a pool of ours": {voice: lb.MetalLB, v: lb.Verdict{Addresses: addresses, Pools: edge, Reason: lb.Reason{Code: lb.Ready, Text: "It has."}},
+		"from a pool of ours": {voice: metallb.Name, v: lb.Verdict{Addresses: addresses, Pools: edge, Reason: lb.Reason{Code: lb.Ready, Text: "It has."}},
 			reason: "Ready", source: "fairlead", message: "It has."},
-		"nothing, asked of MetalLB": {voice: lb.MetalLB, v: lb.Verdict{Reason: lb.Reason{Code: lb.PoolExhausted, Text: "No available IPs: full."}},
+		"nothing, asked of MetalLB": {voice: metallb.Name, v: lb.Verdict{Reason: lb.Reason{Code: lb.PoolExhausted, Text: "No available IPs: full."}},
 			reason: "AllocationFailed", source: "metallb-controller", message: `Failed to allocate IP for "shop/web": no available IPs: full.`},
 		"nothing, asked of us": {voice: lb.Native, v: lb.Verdict{Reason: lb.Reason{Code: lb.PoolExhausted, Text: "Full."}},
 			reason: "PoolExhausted", source: "fairlead", message: "Full."},
-		"what MetalLB has no word for": {voice: lb.MetalLB, v: lb.Verdict{Addresses: addresses, Reason: lb.Reason{Code: lb.OutOfPool, Text: "Out."}},
+		"what MetalLB has no word for": {voice: metallb.Name, v: lb.Verdict{Addresses: addresses, Reason: lb.Reason{Code: lb.OutOfPool, Text: "Out."}},
 			reason: "OutOfPool", source: "metallb-controller", message: "Out."},
 	} {
 		c := &services{common: commonOf(classesOf(config.Default(), nil), nil, nil)}
@@ -45,20 +47,20 @@ func TestEventsInMetalLBsWords(t *testing.T) {
 // Where all pools are MetalLB's, a Service that has nothing is told so in its
 // words, whichever dialect its class has first.
 func TestVoiceFollowsThePools(t *testing.T) {
-	lan := lb.Pool{Key: lb.PoolKey{Dialect: lb.MetalLB, Name: "lan"}}
+	lan := lb.Pool{Key: lb.PoolKey{Dialect: metallb.Name, Name: "lan"}}
 	edge := lb.Pool{Key: lb.PoolKey{Dialect: lb.Native, Name: "edge"}}
-	theirs := lb.Pool{Key: lb.PoolKey{Dialect: lb.KubeVIP, Name: "cidr-global"}}
+	theirs := lb.Pool{Key: lb.PoolKey{Dialect: kubevip.Name, Name: "cidr-global"}}
 	for _, test := range []struct {
 		pools []lb.Pool
 		uses  []lb.Dialect
 		want  lb.Dialect
 	}{
-		{pools: nil, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.Native},
-		{pools: []lb.Pool{lan}, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.MetalLB},
+		{pools: nil, uses: []lb.Dialect{lb.Native, metallb.Name}, want: lb.Native},
+		{pools: []lb.Pool{lan}, uses: []lb.Dialect{lb.Native, metallb.Name}, want: metallb.Name},
 		{pools: []lb.Pool{lan}, uses: []lb.Dialect{lb.Native}, want: lb.Native},
-		{pools: []lb.Pool{lan, edge}, uses: []lb.Dialect{lb.Native, lb.MetalLB}, want: lb.Native},
-		{pools: []lb.Pool{theirs}, uses: []lb.Dialect{lb.Native, lb.KubeVIP}, want: lb.Native}, // who does not speak alone
-		{pools: []lb.Pool{theirs}, uses: []lb.Dialect{lb.KubeVIP, lb.Native}, want: lb.KubeVIP},
+		{pools: []lb.Pool{lan, edge}, uses: []lb.Dialect{lb.Native, metallb.Name}, want: lb.Native},
+		{pools: []lb.Pool{theirs}, uses: []lb.Dialect{lb.Native, kubevip.Name}, want: lb.Native}, // who does not speak alone
+		{pools: []lb.Pool{theirs}, uses: []lb.Dialect{kubevip.Name, lb.Native}, want: kubevip.Name},
 	} {
 		c := commonOf(classesOf(config.Default(), nil), nil, nil)
 		c.ledger.setPools(test.pools)

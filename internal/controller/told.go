@@ -33,7 +33,7 @@ func (t *Told) end() { t.before = t.last }
 func (t *Told) Meet(uid types.UID, conditions []metav1.Condition) {
 	have, met := t.before[uid]
 	if c := meta.FindStatusCondition(conditions, ConditionPoolReady); c != nil && !met {
-		have = saidOf{lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, true}
+		have = saidOf{lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), true}
 	}
 	t.last[uid] = have
 }
@@ -43,7 +43,7 @@ func (t *Told) Meet(uid types.UID, conditions []metav1.Condition) {
 func (t *Told) Tell(about corev1.ObjectReference, voice compat.Voice, r lb.Reason) {
 	have := t.last[about.UID]
 	t.last[about.UID] = saidOf{r, true}
-	if have.reason != r && (have.known || r.Warning()) {
+	if !have.reason.Same(r) && (have.known || r.Warning()) {
 		t.events.add(about, voice.Event(r, nil, nil), r.Warning())
 	}
 }

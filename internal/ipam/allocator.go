@@ -21,10 +21,12 @@ type Allocator struct {
 	// Service asks for it in vain.
 	owner func(netip.Addr) string
 
-	quotas  bool // any pool has one
-	classic bool // any pool is
-	leasing bool // any pool has addresses that a DHCP server gives
-	loners  int  // Services that are choosy
+	words map[lb.Dialect]lb.Words
+
+	quotas         bool // any pool has one
+	hasSinglePools bool
+	leasing        bool // any pool has addresses that a DHCP server gives
+	loners         int  // Services that are choosy
 
 	// What pools reserve, by address and by Service.
 	reserved    map[netip.Addr]reservation
@@ -74,7 +76,7 @@ type service struct {
 	// pair is what was told when s last had two, in that order. Where both are out
 	// of pool, no pool says any more which one is first.
 	pair    [len(lb.Families)]netip.Addr
-	leased  [len(lb.Families)]bool // the address is for a DHCP server to give
+	leased  [len(lb.Families)]bool // the address is assigned by DHCP
 	settled bool                   // has a verdict
 	told    bool                   // whose reason is that of the request
 	lacking bool                   // has not all that it asks for

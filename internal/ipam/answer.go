@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // home returns the pool from which s has address x: the one that s asks for, or
@@ -55,9 +56,9 @@ func (a *Allocator) outOfPool(s *service, x netip.Addr) string {
 	if r.Pool != "" {
 		switch asked = a.resolve(r); {
 		case asked == nil:
-			return "is not in pool " + strconv.Quote(r.Pool) + " that the Service asks for: there is no such pool"
+			return "is not in the requested pool " + strconv.Quote(r.Pool) + ", which does not exist"
 		case !asked.has(x):
-			return "is not in pool " + asked.name + " that the Service asks for"
+			return "is not in the requested pool " + asked.name
 		}
 	}
 	foreign := ""
@@ -131,7 +132,7 @@ func (a *Allocator) answer(s *service, l lack) {
 		}
 	}
 	if len(addresses) > 1 {
-		if first == nil && s.pair == [...]netip.Addr{addresses[1], addresses[0]} || addresses[0].Is6() && (classic(first) || classic(second)) {
+		if first == nil && s.pair == [...]netip.Addr{addresses[1], addresses[0]} || addresses[0].Is6() && (inSinglePool(first) || inSinglePool(second)) {
 			slices.Reverse(addresses)
 			slices.Reverse(out)
 			if second != nil {
@@ -163,15 +164,15 @@ func (a *Allocator) answer(s *service, l lack) {
 	case len(out) > 0:
 		v.Reason = a.saysOutOfPool(s, out)
 	case l.lease:
-		v.Reason = lb.WaitingForLease.With(familyList(s.awaited())).Keeping(v.Addresses)
+		v.Reason = lb.WaitingForLease.With(prose.Addrs(s.awaited())).Keeping(v.Addresses)
 	case len(outside) > 0:
-		v.Reason = lb.OutsidePools.Say(lb.ListAddrs(outside))
+		v.Reason = lb.OutsidePools.Say(prose.Addrs(outside))
 	case l.second:
-		v.Reason = lb.SingleFamily.Say(lb.ListAddrs(v.Addresses), s.origin(first, second), a.noSecond(s, l.family))
+		v.Reason = lb.SingleFamily.Say(prose.Addrs(v.Addresses), s.origin(first, second), a.noSecond(s, l.family))
 	case !told && s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
 		v.Reason = s.verdict.Reason
 	default:
-		v.Reason = lb.Ready.Say(lb.ListAddrs(v.Addresses), s.origin(first, second))
+		v.Reason = lb.Ready.Say(prose.Addrs(v.Addresses), s.origin(first, second))
 	}
 	a.conclude(s, v)
 }
@@ -179,7 +180,7 @@ func (a *Allocator) answer(s *service, l lack) {
 var ipv6First = [len(lb.Families)]lb.Family{lb.IPv6, lb.IPv4}
 
 // publishOrder is the order of a verdict's addresses where they are of pools that
-// are not Classic: that of the Service's families, then whatever else it keeps.
+// are not SinglePool: that of the Service's families, then whatever else it keeps.
 func publishOrder(r *lb.Request) []lb.Family {
 	if len(r.Families) > 0 && r.Families[0] == lb.IPv6 {
 		return ipv6First[:]
@@ -226,7 +227,7 @@ func (a *Allocator) saysOutOfPool(s *service, out []netip.Addr) lb.Reason {
 		if rest, ok := strings.CutPrefix(why, "is "); ok && len(out) > 1 {
 			why = "are " + rest
 		}
-		return lb.OutOfPool.Say(lb.ListAddrs(out), why)
+		return lb.OutOfPool.Say(prose.Addrs(out), why)
 	}
 	return lb.OutOfPool.Say(out[0].String()+", which "+a.outOfPool(s, out[0])+", and "+out[1].String(), why)
 }

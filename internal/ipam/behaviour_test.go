@@ -13,9 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
-var compareAddrs = cmp.Comparer(func(x, y netip.Addr) bool { return x == y })
+// compareValues compares addresses and reasons as Go does.
+var compareValues = cmp.Options{
+	cmp.Comparer(func(x, y netip.Addr) bool { return x == y }),
+	cmp.Comparer(func(x, y lb.Reason) bool { return x == y }),
+}
 
 func poolOf(name string, spans ...string) lb.Pool {
 	var b netipx.IPSetBuilder
@@ -42,12 +47,12 @@ func TestStatusThatIsBehind(t *testing.T) {
 	moved.Addresses = []netip.Addr{addr("192.0.2.3")}
 	a.Settle(moved, old)
 	v, _ = a.Settle(r, old) // it no longer asks for .3, but has it
-	if got := lb.ListAddrs(v.Addresses); got != "192.0.2.3" {
+	if got := prose.Addrs(v.Addresses); got != "192.0.2.3" {
 		t.Errorf("has %s", got)
 	}
 	a.Settle(r, v.Addresses) // the status catches up
 	v, _ = a.Settle(r, old)  // and then somebody really writes the old one
-	if got := lb.ListAddrs(v.Addresses); got != "192.0.2.0" {
+	if got := prose.Addrs(v.Addresses); got != "192.0.2.0" {
 		t.Errorf("has %s", got)
 	}
 }
@@ -94,7 +99,7 @@ func TestNeighboursAreNotEvictedByAChange(t *testing.T) {
 func TestPoolsAreNotChanged(t *testing.T) {
 	pools := func() []lb.Pool {
 		a, b := poolOf("a", "192.0.2.0/24", "2001:db8::/120"), poolOf("b", "198.51.100.0/30")
-		a.Classic, a.SkipIPv4Ends, b.Pinned, b.Quota = true, true, true, 2
+		a.SinglePool, a.SkipIPv4Ends, b.Pinned, b.Quota = true, true, true, 2
 		b.Reserved = map[netip.Addr]types.NamespacedName{addr("198.51.100.1"): serviceName("s1")}
 		return []lb.Pool{a, b}
 	}
@@ -106,7 +111,7 @@ func TestPoolsAreNotChanged(t *testing.T) {
 		a.Settle(r, nil)
 	}
 	ranges := cmp.Comparer(func(x, y netipx.IPRange) bool { return x == y })
-	if d := cmp.Diff(pools(), given, compareAddrs, ranges); d != "" {
+	if d := cmp.Diff(pools(), given, compareValues, ranges); d != "" {
 		t.Error(d)
 	}
 }
@@ -202,7 +207,7 @@ func TestImportOrder(t *testing.T) {
 	want := verdicts(false)
 	for range 50 {
 		random.Shuffle(len(services), func(i, j int) { services[i], services[j] = services[j], services[i] })
-		if d := cmp.Diff(want, verdicts(random.IntN(2) == 0), compareAddrs); d != "" {
+		if d := cmp.Diff(want, verdicts(random.IntN(2) == 0), compareValues); d != "" {
 			t.Fatalf("another order, another result:\n%s", d)
 		}
 	}
@@ -215,7 +220,7 @@ func TestReasonThatWasGivenIsNotKept(t *testing.T) {
 	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30")})
 	r := requestOf("web", 1)
 	before, _ := a.Settle(r, nil)
-	for _, said := range []lb.Reason{{Code: lb.Ready}, {Code: lb.Ready, Text: "It has an address."}} {
+	for _, said := range []lb.Reason{lb.Rebuilt(lb.Ready, "", true), lb.Rebuilt(lb.Ready, "It has an address.", true)} {
 		asIs := r
 		asIs.Invalid = &said
 		if v, _ := a.Settle(asIs, nil); v.Reason != said || len(v.Addresses) != 1 {
@@ -237,7 +242,7 @@ func TestImportedIsHeldAtOnce(t *testing.T) {
 	if _, ok := a.Verdict(serviceName("old")); ok {
 		t.Error("a verdict before SettleAll")
 	}
-	if v, _ := a.Settle(requestOf("new", 1), nil); lb.ListAddrs(v.Addresses) != "192.0.2.1" {
+	if v, _ := a.Settle(requestOf("new", 1), nil); prose.Addrs(v.Addresses) != "192.0.2.1" {
 		t.Errorf("new has %v", v.Addresses)
 	}
 	if changed := a.SettleAll(); !slices.Equal(changed, []types.NamespacedName{serviceName("old")}) {
@@ -255,7 +260,8 @@ func TestAssertedNeverWins(t *testing.T) {
 	victim := requestOf("victim", 5)
 	forger := requestOf("forger", 1)
 	forger.Evidence = lb.Asserted
-	forger.Invalid = &lb.Reason{Code: lb.Ready} // a Service that is left alone
+	asIs := lb.Rebuilt(lb.Ready, "", true)
+	forger.Invalid = &asIs // a Service that is left alone
 	stolen := []netip.Addr{addr("192.0.2.0")}
 
 	running := New()
@@ -300,7 +306,7 @@ func TestOwnerRefuses(t *testing.T) {
 	}
 	r = requestOf("claims", 2)
 	r.Evidence = lb.Asserted
-	if v, _ = a.Settle(r, []netip.Addr{addr("10.96.0.1")}); lb.ListAddrs(v.Addresses) != "192.0.2.0" {
+	if v, _ = a.Settle(r, []netip.Addr{addr("10.96.0.1")}); prose.Addrs(v.Addresses) != "192.0.2.0" {
 		t.Errorf("a claim got %v", v)
 	}
 }

@@ -131,18 +131,18 @@ func BenchmarkSettleShared(b *testing.B) {
 // key: with one port, so that none can join another; with a port each, so that
 // all do. What is measured is one Service.
 func BenchmarkOneKey(b *testing.B) {
-	for _, classic := range []bool{false, true} {
+	for _, singlePool := range []bool{false, true} {
 		for _, ports := range []string{"same", "other"} {
 			for _, n := range []int{1_000, 10_000} {
-				b.Run(fmt.Sprintf("classic=%v/ports=%s/services=%d", classic, ports, n), func(b *testing.B) {
-					benchOneKey(b, classic, ports == "same", n)
+				b.Run(fmt.Sprintf("single-pool=%v/ports=%s/services=%d", singlePool, ports, n), func(b *testing.B) {
+					benchOneKey(b, singlePool, ports == "same", n)
 				})
 			}
 		}
 	}
 }
 
-func benchOneKey(b *testing.B, classic, samePort bool, n int) {
+func benchOneKey(b *testing.B, singlePool, samePort bool, n int) {
 	requests := make([]lb.Request, n)
 	for i := range requests {
 		requests[i] = benchRequest(i, []lb.Family{lb.IPv4})
@@ -152,7 +152,7 @@ func benchOneKey(b *testing.B, classic, samePort bool, n int) {
 		}
 	}
 	pool := benchPool("10.0.0.0/8")
-	pool.Classic = classic
+	pool.SinglePool = singlePool
 	b.ReportAllocs()
 	var a *Allocator
 	for i := 0; b.Loop(); i++ {

@@ -88,11 +88,11 @@ func (s *service) hasAll(families []lb.Family) bool {
 }
 
 // fillFrom gives s an address of each of the missing families, as far as the
-// pools of one source have any. From a Classic one it is the lowest that fits.
+// pools of one source have any. From one that is a SinglePool it is the lowest that fits.
 // From others it is one that is reserved for it, one that it can share, else the
 // next free one; two from one pool rather than from two.
 func (a *Allocator) fillFrom(s *service, missing []lb.Family, pools []*pool) {
-	if len(pools) == 1 && pools[0].Classic {
+	if len(pools) == 1 && pools[0].SinglePool {
 		for _, f := range missing {
 			if x, ok := a.fit(pools[0], s, f); ok {
 				a.take(s, x)

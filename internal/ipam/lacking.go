@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // awaitNamed lets s wait for what can give it address x: a change on the
@@ -31,7 +31,7 @@ func (a *Allocator) awaitAny(s *service, f lb.Family) lb.Reason {
 		pools = slices.DeleteFunc(pools, func(p *pool) bool { return !a.goes(s, []*pool{p}) })
 		if len(pools) == 0 {
 			a.awaitOwn(s, f)
-			return lb.FamiliesApart.With("address " + s.has[1-f].String() + " is from no pool that gives it another")
+			return lb.FamiliesApart.With("no pool that has address " + s.has[1-f].String() + " gives the Service another")
 		}
 	}
 	return a.awaitFrom(s, f, pools)
@@ -76,11 +76,11 @@ func (a *Allocator) awaitFrom(s *service, f lb.Family, pools []*pool) lb.Reason 
 	case overQuota != nil:
 		return overQuota.overQuota(r)
 	case len(full) > 0:
-		return lb.PoolExhausted.With(f, list(full))
+		return lb.PoolExhausted.With(f, prose.Few(full))
 	case len(without) == 1:
 		return lb.FamilyUnavailable.With(f, "pool "+without[0]+" has")
 	case len(without) > 1:
-		return lb.FamilyUnavailable.With(f, "pools "+list(without)+" have")
+		return lb.FamilyUnavailable.With(f, "pools "+prose.Few(without)+" have")
 	}
 	return a.noCandidate(r)
 }
@@ -124,7 +124,7 @@ func (a *Allocator) hasFor(s *service, f lb.Family, source []*pool) bool {
 	if x := s.has[f]; x.IsValid() && a.near(s, x, source) {
 		return true
 	}
-	if len(source) == 1 && source[0].Classic {
+	if len(source) == 1 && source[0].SinglePool {
 		_, ok := a.fit(source[0], s, f)
 		return ok
 	}
@@ -146,18 +146,18 @@ func (a *Allocator) unequal(s *service, pools []*pool) string {
 		}
 		switch {
 		case len(lacks) > 0:
-			why = append(why, "pool "+p.name+" has "+list(lacks))
+			why = append(why, "pool "+p.name+" has "+prose.And(lacks))
 		case !p.room(s.req.Service.Namespace, len(lb.Families)):
-			why = append(why, "pool "+p.name+" gives namespace "+strconv.Quote(s.req.Service.Namespace)+" no two more")
+			why = append(why, "pool "+p.name+" gives namespace "+strconv.Quote(s.req.Service.Namespace)+" fewer than two more addresses")
 		}
 	}
-	return shorten(why, "; ", "; ")
+	return prose.Clauses(why)
 }
 
 // noSecond says why s has no address of family f beside the other.
 func (a *Allocator) noSecond(s *service, f lb.Family) string {
-	if p := a.home(s, s.has[1-f]); classic(p) {
-		return "pool " + p.name + ", which both have to be from, has no free " + f.String() + " address"
+	if p := a.home(s, s.has[1-f]); inSinglePool(p) {
+		return "both addresses must be from pool " + p.name + ", which has no free " + f.String() + " address"
 	}
 	return "no pool has a free " + f.String() + " address for it"
 }
@@ -181,7 +181,7 @@ func (a *Allocator) noCandidate(r *lb.Request) lb.Reason {
 		case admits && (!p.works() || p.Disabled):
 			near = append(near, p.state())
 		case admits:
-			near = append(near, "pool "+p.name+" is only given on request")
+			near = append(near, "pool "+p.name+" is only used on request")
 		case !p.works() || p.Disabled:
 			far = append(far, p.state())
 		default:
@@ -189,31 +189,9 @@ func (a *Allocator) noCandidate(r *lb.Request) lb.Reason {
 		}
 	}
 	if len(near)+len(far) == 0 {
-		return lb.NoPool.With(whereToAdd(r))
+		return lb.NoPool.With(a.whatToAdd(r))
 	}
-	advice := "Change a pool's rules, or ask for a pool with the annotation fairlead.io/pool or metallb.io/address-pool"
-	if onlyKubeVIP(r) {
-		advice = "Correct the ConfigMap of kube-vip's cloud provider, or add a key cidr-" + r.Service.Namespace + " or cidr-global to it"
-	}
-	return lb.NoPoolMatches.With(shorten(append(near, far...), "; ", "; "), advice)
-}
-
-func onlyKubeVIP(r *lb.Request) bool { return len(r.Dialects) == 1 && r.Dialects[0] == lb.KubeVIP }
-
-// whereToAdd says what could be created for the Service of r to be served.
-func whereToAdd(r *lb.Request) string {
-	var out []string
-	for _, d := range r.Dialects {
-		switch d {
-		case lb.Native:
-			out = append(out, "a Pool (kubectl explain pool.spec)")
-		case lb.MetalLB:
-			out = append(out, "an IPAddressPool of MetalLB's")
-		case lb.KubeVIP:
-			out = append(out, "a key such as cidr-global in the ConfigMap of kube-vip's cloud provider")
-		}
-	}
-	return shorten(out, ", ", " or ")
+	return lb.NoPoolMatches.With(prose.Clauses(append(near, far...)), a.howToMatch(r))
 }
 
 // unknownPool says which pools there are instead of the one asked for.
@@ -227,7 +205,7 @@ func (a *Allocator) unknownPool(r *lb.Request) lb.Reason {
 	if len(names) == 0 {
 		return lb.UnknownPool.With(r.Pool, "none")
 	}
-	return lb.UnknownPool.With(r.Pool, list(names))
+	return lb.UnknownPool.With(r.Pool, prose.Few(names))
 }
 
 // usage says how full a pool with nothing free is.
@@ -238,7 +216,7 @@ func (p *pool) usage(f lb.Family) string {
 	total := p.handsOut(f)
 	s := fmt.Sprintf("%d of %d used", p.used[f], total)
 	if int64(p.used[f]) < total {
-		s += ", the rest reserved or of nodes"
+		s += ", the rest reserved or used by nodes"
 	}
 	return s
 }
@@ -248,37 +226,6 @@ func (p *pool) quotaQueue(namespace string) *queue {
 		p.quota = map[string]*queue{}
 	}
 	return queueIn(p.quota, namespace)
-}
-
-// list writes items as they are read in a sentence.
-func list(items []string) string { return shorten(items, ", ", " and ") }
-
-// shorten joins the first few items and says how many more there are.
-func shorten(items []string, separator, last string) string {
-	const most = 4
-	switch n := len(items); {
-	case n > most:
-		return strings.Join(items[:most], separator) + separator + "and " + strconv.Itoa(n-most) + " more"
-	case n > 1:
-		return strings.Join(items[:n-1], separator) + last + items[n-1]
-	}
-	return strings.Join(items, "")
-}
-
-func joinAddrs(addresses []netip.Addr) string {
-	var s []string
-	for _, x := range addresses {
-		s = append(s, x.String())
-	}
-	return strings.Join(s, ", ")
-}
-
-func familyList(families []lb.Family) string {
-	var names []string
-	for _, f := range families {
-		names = append(names, f.String())
-	}
-	return list(names)
 }
 
 func utoa(n uint16) string { return strconv.Itoa(int(n)) }

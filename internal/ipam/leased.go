@@ -12,7 +12,7 @@ import (
 // stands for the server. What the server gave is told with the request. It is
 // held like any other, so that nobody else gets it, but it is of no pool.
 
-// leases says whether the address of s of family f is for a DHCP server to give.
+// leases says whether the address of s of family f is assigned by DHCP.
 // A Service that has one of another origin keeps it.
 func (a *Allocator) leases(s *service, f lb.Family) bool {
 	r := &s.req
@@ -30,8 +30,7 @@ func (a *Allocator) leases(s *service, f lb.Family) bool {
 	return a.leasingPool(s, f) != nil
 }
 
-// mayLease says whether s has come to lack an address that is for a DHCP server to
-// give.
+// mayLease says whether s has come to lack an address that is assigned by DHCP.
 func (a *Allocator) mayLease(s *service) bool {
 	if !a.leasing {
 		return false

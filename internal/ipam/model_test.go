@@ -340,7 +340,7 @@ func (m *model) wantsToLeave(o *owner, x netip.Addr) bool {
 }
 
 func (m *model) fillFrom(o *owner, missing []lb.Family, candidates []lb.Pool) {
-	if len(candidates) == 1 && candidates[0].Classic {
+	if len(candidates) == 1 && candidates[0].SinglePool {
 		for _, f := range missing {
 			m.fillFirst(o, f, candidates[0])
 		}
@@ -503,13 +503,13 @@ func (m *model) poolsAllow(o *owner, x netip.Addr) bool {
 		if asked := m.asked(&o.req); o.req.Pool != "" && (asked == nil || asked.Key != p.Key) {
 			continue
 		}
-		if slices.Contains(o.req.Dialects, p.Key.Dialect) && m.works(p) && !p.Disabled && p.Admits(&o.req) &&
-			slices.Contains(members(p), x) {
+		gives := m.works(p) && !p.Disabled && p.Admits(&o.req)
+		if gives && slices.Contains(o.req.Dialects, p.Key.Dialect) && slices.Contains(members(p), x) {
 			if m.quotaAllows(p, o, x) {
 				return true
 			}
 			outside = false
-		} else if p.Key.Dialect != lb.KubeVIP && slices.Contains(members(p), x) {
+		} else if (gives || !p.GivesByName) && slices.Contains(members(p), x) {
 			outside = false // it is for others
 		}
 	}

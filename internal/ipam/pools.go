@@ -25,10 +25,10 @@ func (a *Allocator) SetPools(pools []lb.Pool) (changed []types.NamespacedName) {
 	a.scratch, a.split = nil, nil
 	a.pools = make([]*pool, len(pools))
 	a.byKey = make(map[lb.PoolKey]*pool, len(pools))
-	a.quotas, a.classic, a.leasing = false, false, false
+	a.quotas, a.hasSinglePools, a.leasing = false, false, false
 	for i := range pools {
 		a.quotas = a.quotas || pools[i].Quota > 0
-		a.classic = a.classic || pools[i].Classic
+		a.hasSinglePools = a.hasSinglePools || pools[i].SinglePool
 		a.leasing = a.leasing || pools[i].DHCP != [len(lb.Families)]bool{}
 		a.pools[i] = newPool(&pools[i])
 		a.byKey[pools[i].Key] = a.pools[i]

@@ -41,7 +41,7 @@ var names = []types.NamespacedName{
 func rarely(t *rapid.T, n int, what string) bool { return rapid.IntRange(1, n).Draw(t, what) == n }
 
 func drawPools(t *rapid.T) (pools []lb.Pool) {
-	var all, classics netipx.IPSetBuilder
+	var all, single netipx.IPSetBuilder
 	for _, key := range []lb.PoolKey{{Dialect: lb.Native, Name: "a"}, {Dialect: lb.Native, Name: "b"}, {Dialect: "metallb", Name: "a"}, {Dialect: "metallb", Name: "c"}} {
 		if rarely(t, 3, "no pool") {
 			continue
@@ -55,7 +55,8 @@ func drawPools(t *rapid.T) (pools []lb.Pool) {
 			Exclusive:    rarely(t, 5, "exclusive"),
 			MayOverlap:   !rarely(t, 4, "must not overlap"),
 			SkipIPv4Ends: rarely(t, 3, "skip"),
-			Classic:      rapid.Bool().Draw(t, "classic"),
+			SinglePool:   rapid.Bool().Draw(t, "single pool"),
+			GivesByName:  rarely(t, 4, "gives by name"),
 			Pinned:       rarely(t, 3, "pinned"),
 			Priority:     int32(rapid.IntRange(0, 2).Draw(t, "priority")),
 		}
@@ -68,7 +69,7 @@ func drawPools(t *rapid.T) (pools []lb.Pool) {
 		if rarely(t, 6, "except") {
 			p.Except = sets.New("web")
 		}
-		if !p.Classic && rarely(t, 4, "dhcp") {
+		if !p.SinglePool && rarely(t, 4, "dhcp") {
 			p.DHCP[rapid.SampledFrom(lb.Families[:]).Draw(t, "by dhcp")] = true
 		}
 		if rarely(t, 6, "selector") {
@@ -86,25 +87,25 @@ func drawPools(t *rapid.T) (pools []lb.Pool) {
 				b.Add(x)
 			}
 		}
-		if p.Classic {
+		if p.SinglePool {
 			p.MayOverlap = false
 		}
-		switch { // or all Classic pools would be refused
+		switch { // or all SinglePools would be refused
 		case rarely(t, 8, "overlaps"):
-		case p.Classic:
+		case p.SinglePool:
 			b.RemoveSet(must(all.IPSet()))
 		default:
-			b.RemoveSet(must(classics.IPSet()))
+			b.RemoveSet(must(single.IPSet()))
 		}
 		set := must(b.IPSet())
-		if all.AddSet(set); p.Classic {
-			classics.AddSet(set)
+		if all.AddSet(set); p.SinglePool {
+			single.AddSet(set)
 		}
 		p.Spans = set.Ranges()
-		if !p.Classic && rarely(t, 4, "withholds") {
+		if !p.SinglePool && rarely(t, 4, "withholds") {
 			p.Withheld = rapid.SliceOfN(rapid.SampledFrom(universe), 1, 3).Draw(t, "withheld")
 		}
-		if !p.Classic && rarely(t, 3, "reserves") {
+		if !p.SinglePool && rarely(t, 3, "reserves") {
 			p.Reserved = map[netip.Addr]types.NamespacedName{rapid.SampledFrom(universe).Draw(t, "reserved"): rapid.SampledFrom(names).Draw(t, "for")}
 		}
 		pools = append(pools, p)
@@ -250,7 +251,7 @@ func (w *world) settleWith(t *rapid.T, r lb.Request) {
 	}
 	v, changed := w.a.Settle(r, w.status[r.Service])
 	if s := w.a.services[r.Service]; s.has != had && len(v.Addresses) > len(w.status[r.Service]) && !w.a.together(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
-		t.Errorf("%s: given %v from two pools of which one is Classic", r.Service, v.Addresses)
+		t.Errorf("%s: given %v from two pools of which one is SinglePools", r.Service, v.Addresses)
 	}
 	w.told[r.Service] = v
 	w.hear(changed)

@@ -128,7 +128,7 @@ func (a *Allocator) unusable(p netip.Addr) bool {
 // one that it has, unless what is published is to replace both.
 func (a *Allocator) partner(s *service, f lb.Family, published []netip.Addr) netip.Addr {
 	x := s.has[1-f]
-	if !a.classic || !x.IsValid() || slices.Contains(published, x) {
+	if !a.hasSinglePools || !x.IsValid() || slices.Contains(published, x) {
 		return x
 	}
 	for _, p := range published {
@@ -232,7 +232,7 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 			a.evicted = append(a.evicted, rival)
 		}
 	}
-	// What was for a DHCP server to give may be no longer.
+	// It may no longer be assigned by DHCP.
 	s.leased[f] = s.leased[f] && a.leases(s, f)
 	a.take(s, p)
 	s.rank[f] = s.req.Evidence

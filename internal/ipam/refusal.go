@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"fairlead.io/internal/lb"
 )
@@ -47,7 +46,7 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 		if !usable && !anywhere || asked != nil && p != asked {
 			continue
 		}
-		if _, ok := p.numberOf(x); !ok || anywhere && !p.gives(r) && p.Key.Dialect == lb.KubeVIP {
+		if _, ok := p.numberOf(x); !ok || anywhere && !p.gives(r) && p.GivesByName {
 			continue
 		}
 		var reason *lb.Reason
@@ -78,9 +77,9 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 	return first
 }
 
-// anywhere says whether s asks for x, be it in a pool or not. Pools of kube-vip's
-// kind leave their addresses to whoever names them; all others have them for those
-// that they are for.
+// anywhere says whether s asks for x, be it in a pool or not. Pools that give by name
+// leave their addresses to whoever names them; all others have them for those that
+// they are for.
 func (a *Allocator) anywhere(s *service, x netip.Addr) bool {
 	return s.req.Anywhere && s.req.Pool == "" && slices.Contains(s.req.Addresses, x)
 }
@@ -108,7 +107,7 @@ func (a *Allocator) refusalOf(p *pool, s *service, x netip.Addr) *lb.Reason {
 // asks for, each of which it could have alone.
 func refusalOfBoth(r *lb.Request) lb.Reason {
 	both := r.Addresses[0].String() + `" "` + r.Addresses[1].String()
-	return lb.AddressNotInPool.With(both, "no pool has both, and both have to be from one")
+	return lb.AddressNotInPool.With(both, "no pool has both, and both must be from one pool")
 }
 
 // whereabouts says where x is, which is in no pool that the Service may name.
@@ -150,10 +149,5 @@ func (p *pool) notFor(r *lb.Request) string {
 }
 
 func (p *pool) overQuota(r *lb.Request) lb.Reason {
-	limit := "the pool's quotaPerNamespace"
-	if p.Key.Dialect == lb.KubeVIP {
-		_, whose, _ := strings.Cut(p.Key.Name, "-")
-		limit = "key quota-" + whose + " in the ConfigMap of kube-vip's cloud provider"
-	}
-	return lb.QuotaExceeded.With(r.Service.Namespace, p.Key.String(), p.perNamespace[r.Service.Namespace], p.Quota, limit)
+	return lb.QuotaExceeded.With(r.Service.Namespace, p.Key.String(), p.perNamespace[r.Service.Namespace], p.Quota, p.QuotaName)
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 	"fairlead.io/test/kit/script"
 )
 
@@ -44,7 +45,7 @@ type smallWorld struct {
 
 func newSmallWorld(t *testing.T) *smallWorld {
 	return &smallWorld{
-		t: t, a: New(),
+		t: t, a: newAllocator(),
 		pools:    map[string]lb.Pool{},
 		nodes:    map[netip.Addr]string{},
 		requests: map[types.NamespacedName]lb.Request{},
@@ -129,7 +130,7 @@ func (s *smallWorld) settle(r lb.Request) []string {
 	v, changed := s.a.Settle(r, s.status[r.Service])
 	answers := append(s.answers([]types.NamespacedName{r.Service}), s.answers(changed)...)
 	again, changed := s.a.Settle(r, v.Addresses)
-	if d := cmp.Diff(v, again, cmp.Comparer(func(x, y netip.Addr) bool { return x == y })); d != "" || changed != nil {
+	if d := cmp.Diff(v, again, compareValues); d != "" || changed != nil {
 		s.t.Errorf("%s: not idempotent, changed %v:\n%s", r.Service, changed, d)
 	}
 	return answers
@@ -148,7 +149,7 @@ func verdictString(v lb.Verdict) string {
 	if len(v.Addresses) == 0 {
 		return "nothing; " + v.Reason.String()
 	}
-	line := lb.ListAddrs(v.Addresses)
+	line := prose.Addrs(v.Addresses)
 	for i, p := range v.Pools {
 		line += []string{" from ", " and "}[i] + p.String()
 	}
@@ -168,7 +169,7 @@ func (s *smallWorld) restart(poolsLast bool) []string {
 	for _, n := range names {
 		before[n], _ = s.a.Verdict(n)
 	}
-	s.a = New()
+	s.a = newAllocator()
 	if !poolsLast {
 		s.a.SetPools(s.allPools())
 	}
@@ -199,7 +200,7 @@ func (s *smallWorld) allPools() []lb.Pool {
 
 // pool reads the words of a pool.
 func (s *smallWorld) pool(name string, words []string) lb.Pool {
-	p := lb.Pool{Key: poolKey(name), Created: s.age(s.pools[name].Created)}
+	p := lb.Pool{Key: poolKey(name), Created: s.age(s.pools[name].Created), QuotaName: "its quota"}
 	var in, out netipx.IPSetBuilder
 	for _, w := range words {
 		option, value, _ := strings.Cut(w, "=")
@@ -224,8 +225,10 @@ func (s *smallWorld) pool(name string, words []string) lb.Pool {
 			p.MayOverlap = true
 		case "skip-ends":
 			p.SkipIPv4Ends = true
-		case "classic":
-			p.Classic = true
+		case "by-name":
+			p.GivesByName = true
+		case "single-pool":
+			p.SinglePool = true
 		case "pinned":
 			p.Pinned = true
 		case "created":
@@ -347,6 +350,17 @@ func (s *smallWorld) request(name string, words []string) lb.Request {
 		r.Families = []lb.Family{r.Families[0], 1 - r.Families[0]}
 	}
 	return r
+}
+
+// newAllocator makes one that knows what a few dialects say.
+func newAllocator() *Allocator {
+	a := New()
+	a.SetWords(map[lb.Dialect]lb.Words{
+		lb.Native:  {AddPool: "a Pool", AdmitService: "change the rules of a pool", RequestPool: "annotation fairlead.io/pool", Share: "annotation fairlead.io/share"},
+		"metallb":  {AddPool: "an IPAddressPool", AdmitService: "change the rules of a pool", RequestPool: "annotation metallb.io/address-pool", Share: "annotation metallb.io/allow-shared-ip"},
+		"kube-vip": {AddPool: "a key such as cidr-global", AdmitService: "add a key cidr-{namespace}", Share: "key allow-share-{namespace}"},
+	})
+	return a
 }
 
 var families = map[string]lb.Family{"4": lb.IPv4, "6": lb.IPv6}

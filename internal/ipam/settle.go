@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // wanted returns the families of which the Service wants an address, in the
@@ -151,7 +152,7 @@ func mismatch(r *lb.Request) *lb.Reason {
 	for _, x := range r.Addresses {
 		f := lb.FamilyOf(x)
 		if seen[f] || !wants(r, f) {
-			reason := lb.FamilyMismatch.With(joinAddrs(r.Addresses), familyList(wanted(r)))
+			reason := lb.FamilyMismatch.With(prose.Commas(r.Addresses), prose.Addrs(wanted(r)))
 			return &reason
 		}
 		seen[f] = true

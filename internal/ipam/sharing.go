@@ -189,25 +189,29 @@ func (a *Allocator) refusalToShare(s *service, address netip.Addr) *lb.Reason {
 		}
 		switch c {
 		case otherKey:
-			why = "it has another sharing key"
+			why = "it has a different sharing key"
 		case otherBackends:
-			why = "it has another traffic policy or, with externalTrafficPolicy Local, another selector"
+			why = "it has a different traffic policy or, with externalTrafficPolicy Local, a different selector"
 		case samePort:
 			why = "port " + strings.ToLower(port.Protocol) + "/" + utoa(port.Number) + ` is already in use on "` + address.String() + `"`
 		case noConflict, notShared:
-			r := lb.AddressInUse.With(address, u.req.Service)
-			return &r
+			return a.inUse(s, address, u)
 		}
 	} else if p := a.exclusive(address); p != nil {
 		u, why = head, "pool "+p.name+" does not let Services share an address"
 	} else if u := a.loner(s, address); u != nil {
-		r := lb.AddressInUse.With(address, u.req.Service)
-		return &r
+		return a.inUse(s, address, u)
 	}
 	if why == "" {
 		return nil
 	}
 	r := lb.SharingConflict.With(address, u.req.Service, why)
+	return &r
+}
+
+// inUse says that s cannot have address because u has it.
+func (a *Allocator) inUse(s *service, address netip.Addr, u *service) *lb.Reason {
+	r := lb.AddressInUse.With(address, u.req.Service, a.howToShare(&s.req))
 	return &r
 }
 

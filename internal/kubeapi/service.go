@@ -47,7 +47,7 @@ func Service(s *corev1.Service) *lb.Service {
 	}
 	for i := range s.Status.Conditions {
 		if c := &s.Status.Conditions[i]; c.Type == ConditionReady {
-			out.Says = &lb.Condition{Reason: lb.Reason{Code: lb.Code(c.Reason), Text: c.Message}, True: c.Status == metav1.ConditionTrue, Since: c.LastTransitionTime.Time}
+			out.Says = &lb.Condition{Reason: lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), True: c.Status == metav1.ConditionTrue, Since: c.LastTransitionTime.Time}
 		}
 	}
 	return out

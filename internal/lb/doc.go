@@ -1,8 +1,8 @@
-// Package lb is the narrow waist of Fairlead: the few words in which every
-// dialect's pools and Services are told (Pool, Request), and in which every
-// decision about them is answered (Verdict, Reason).
+// Package lb is the narrow waist of Fairlead: the values into which every
+// configuration format's pools and Services are translated (Pool, Request), and
+// those that answer them (Verdict, Reason).
 //
-// It does no I/O and knows no client, no clock and no dialect: whoever reads
-// objects translates them into these values at the edge, once, and whoever
-// writes objects translates back.
+// It does no I/O and knows no client, no clock, no backend and no configuration
+// format but our own: whoever reads objects translates them into these values at
+// the edge, once, and whoever writes objects translates back.
 package lb

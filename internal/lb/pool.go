@@ -10,17 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Dialect names the vocabulary in which a pool was written.
+// Dialect names the configuration format in which a pool is written. Each has its
+// name beside its code.
 type Dialect string
 
-const (
-	// Native is the dialect of our own kind Pool.
-	Native Dialect = "native"
-	// MetalLB is that of MetalLB's kind IPAddressPool.
-	MetalLB Dialect = "metallb"
-	// KubeVIP is that of the ConfigMap of kube-vip's cloud provider.
-	KubeVIP Dialect = "kube-vip"
-)
+// Native is the dialect of our own kind Pool.
+const Native Dialect = "native"
 
 // PoolKey names a pool across all dialects.
 type PoolKey struct {
@@ -55,12 +50,14 @@ type Pool struct {
 	Exclusive    bool // an address is never shared between Services
 	MayOverlap   bool // with other pools that may overlap, too
 	SkipIPv4Ends bool // never hand out IPv4 addresses that end in .0 or .255
-	// Classic pools have the habits of MetalLB's: both addresses of a Service are
-	// from the one pool, IPv4 is published first, and a Service that may share
-	// takes the lowest address that is free or that it can share. (From others it
-	// takes one that it can share if there is any.) They reserve no address, and
-	// never overlap with other pools.
-	Classic bool
+	// SinglePool: both addresses of a Service are from this one pool, IPv4 is
+	// published first, and a Service that may share takes the lowest address that
+	// is free or that it can share. (From other pools it takes one that it can share
+	// if there is any.) Such a pool reserves no address, and overlaps with no other.
+	SinglePool bool
+	// GivesByName: a Service that may have addresses anywhere may request one of
+	// this pool, although the pool is not for it.
+	GivesByName bool
 
 	// Pinned pools, which somebody has set aside for certain Services, are tried
 	// before those that are not.
@@ -69,6 +66,8 @@ type Pool struct {
 	Priority int32
 	// Quota limits how many addresses one namespace may hold; 0 is no limit.
 	Quota int
+	// QuotaName is the setting to raise, as it is read in a sentence.
+	QuotaName string
 
 	// Namespaces and NamespaceSelectors together say which namespaces the pool
 	// is for; if Namespaces is nil and there is no selector, for all.
@@ -79,8 +78,8 @@ type Pool struct {
 	// ServiceSelectors, any of which must match; if empty, all do.
 	ServiceSelectors []labels.Selector
 
-	// DHCP has the families of which the pool has no addresses of its own: a DHCP
-	// server of the LAN gives them.
+	// DHCP has the families of which the pool has no addresses of its own: they are
+	// assigned by DHCP.
 	DHCP [len(Families)]bool
 
 	// Reserved addresses are for the named Service only.

@@ -2,30 +2,49 @@ package lb
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"strings"
-	"unicode/utf8"
+
+	"fairlead.io/internal/prose"
 )
 
 // Code is the name of a reason: the reason of the condition and of the event,
 // and the label of the metric.
 type Code string
 
-// Reason is one thing that is told to a user: a code of the closed list below
-// and a full sentence with what, which, why and what to do.
+// Reason is one thing that a user is told: a code of a Table, and a full sentence
+// with what, which, why and what to do.
 type Reason struct {
 	Code Code
 	Text string
+
+	facts facts
 }
 
+// facts are what of About a Reason knows by itself.
+type facts struct{ ready, warning, eventOnly bool }
+
 // Ready says whether an object with this reason works as it asks to.
-func (r Reason) Ready() bool { return Reasons[r.Code].Ready }
+func (r Reason) Ready() bool { return r.facts.ready }
 
 // Warning says whether the reason's event is a warning.
-func (r Reason) Warning() bool { return Reasons[r.Code].Warning }
+func (r Reason) Warning() bool { return r.facts.warning }
+
+// EventOnly says whether the reason is told by an event alone, never by a
+// condition.
+func (r Reason) EventOnly() bool { return r.facts.eventOnly }
+
+// Same says whether two reasons tell the same, be one of them read from an object.
+func (r Reason) Same(o Reason) bool { return r.Code == o.Code && r.Text == o.Text }
 
 func (r Reason) String() string { return string(r.Code) + ": " + r.Text }
+
+// Rebuilt is a reason as it is read from an object. It is known to be a warning only
+// if its code is of Common.
+func Rebuilt(c Code, text string, ready bool) Reason {
+	about := Common[c]
+	return Reason{Code: c, Text: text, facts: facts{ready, about.Warning, about.Event}}
+}
 
 // About says what a code means, for the code and for the reference page that is
 // generated from it.
@@ -34,42 +53,34 @@ type About struct {
 	Ready   bool   // the condition is True
 	Warning bool   // the event is a warning
 	Event   bool   // told by an event alone, never by a condition
-	MetalLB string // the event's reason where it is told in MetalLB's words
-	Cloud   string // the event's reason where it is told in the words of cloud controllers
 	Means   string // one sentence for the reference
 	Do      string // what the reader can do about it
-	text    string // format of Reason.Text
-	sample  []any  // arguments of the example in the reference
+	Text    string // format of Reason.Text
+	Sample  []any  // arguments of the example in the reference
 }
 
 // Example returns the sentence as a user may see it.
-func (a About) Example() string { return fmt.Sprintf(a.text, a.sample...) }
+func (a About) Example() string { return fmt.Sprintf(a.Text, a.Sample...) }
 
-// With returns the reason of this code with args for the blanks in its text.
-func (c Code) With(args ...any) Reason {
-	return Reason{Code: c, Text: cut(fmt.Sprintf(Reasons[c].text, args...))}
-}
+func (a About) facts() facts { return facts{a.Ready, a.Warning, a.Event} }
 
-// textMost is how long a text may be: what somebody wrote into an annotation or
-// a pool is in it, and the API server refuses conditions that are too long.
-const textMost = 4096
+// Table has the reasons of one part of Fairlead. Common is that of the core; each
+// backend and each configuration format has its own beside its code. The program
+// merges them into one list, which is everything that a user can be told.
+type Table map[Code]About
 
-func cut(text string) string {
-	if len(text) <= textMost {
-		return text
-	}
-	end := textMost
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+// With returns the reason of code c with args for the blanks in its text.
+func (t Table) With(c Code, args ...any) Reason {
+	about := t[c]
+	return Reason{Code: c, Text: cut(fmt.Sprintf(about.Text, args...)), facts: about.facts()}
 }
 
 // Say is With for texts whose blanks are all %s and args that are text already.
 // It does without fmt, because every allocation says Ready.
-func (c Code) Say(args ...string) Reason {
+func (t Table) Say(c Code, args ...string) Reason {
+	about := t[c]
 	var b strings.Builder
-	rest := Reasons[c].text
+	rest := about.Text
 	size := len(rest)
 	for _, a := range args {
 		size += len(a)
@@ -82,56 +93,64 @@ func (c Code) Say(args ...string) Reason {
 		rest = after
 	}
 	b.WriteString(rest)
-	return Reason{Code: c, Text: cut(b.String())}
+	return Reason{Code: c, Text: cut(b.String()), facts: about.facts()}
 }
 
-// Gist is what was put into the blank of a text that has one.
+// Merge returns all reasons of the tables. A code that two of them have is an
+// error: nobody could tell what it means.
+func Merge(tables ...Table) (Table, error) {
+	all := Table{}
+	for _, t := range tables {
+		for code, about := range t {
+			if _, twice := all[code]; twice {
+				return nil, fmt.Errorf("merge reasons: %s is in two tables", code)
+			}
+			all[code] = about
+		}
+	}
+	return all, nil
+}
+
+// Common has the reasons of this package. Each part of it is in a file of its own,
+// beside the names of its codes.
+var Common = must(Merge(serviceReasons, cloudReasons, agentReasons, poolReasons))
+
+func must(t Table, err error) Table {
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// With is Common.With.
+func (c Code) With(args ...any) Reason { return Common.With(c, args...) }
+
+// Say is Common.Say.
+func (c Code) Say(args ...string) Reason { return Common.Say(c, args...) }
+
+// maxText is how long a text may be: what somebody wrote into an annotation or a
+// pool is in it, and the API server refuses conditions that are too long.
+const maxText = 4096
+
+func cut(text string) string { return prose.Cut(text, maxText) }
+
+// Gist is what was put into the blank of a text of Common that has one.
 func (r Reason) Gist() string {
-	before, after, _ := strings.Cut(Reasons[r.Code].text, "%s")
+	before, after, _ := strings.Cut(Common[r.Code].Text, "%s")
 	return strings.TrimSuffix(strings.TrimPrefix(r.Text, before), after)
 }
 
-// Keeping adds to r that the Service keeps the addresses it has until what it
-// asks for can be had.
+// Keeping adds to r that the Service keeps the addresses that it has until it can
+// have what it requests.
 func (r Reason) Keeping(addresses []netip.Addr) Reason {
 	if len(addresses) > 0 {
-		r.Text += " Until then the Service keeps " + ListAddrs(addresses) + "."
+		r.Text += " Until then the Service keeps " + prose.Addrs(addresses) + "."
 	}
 	return r
 }
 
-// And adds to r what o says, too. The code stays that of r.
+// And adds the text of o to that of r. The code stays that of r.
 func (r Reason) And(o Reason) Reason {
 	r.Text = cut(r.Text + " " + o.Text)
 	return r
-}
-
-// ListAddrs writes addresses as they are read in a sentence.
-func ListAddrs(addresses []netip.Addr) string {
-	if len(addresses) == 1 {
-		return addresses[0].String()
-	}
-	var b strings.Builder
-	for i, a := range addresses {
-		switch {
-		case i > 0 && i == len(addresses)-1:
-			b.WriteString(" and ")
-		case i > 0:
-			b.WriteString(", ")
-		}
-		b.WriteString(a.String())
-	}
-	return b.String()
-}
-
-// Reasons is the closed list of everything that can be told to a user. Each part
-// of it is in a file of its own, beside the names of its codes.
-var Reasons = together(serviceReasons, cloudReasons, agentReasons, nodeReasons, poolReasons, metallbReasons, configMapReasons)
-
-func together(parts ...map[Code]About) map[Code]About {
-	all := map[Code]About{}
-	for _, part := range parts {
-		maps.Copy(all, part)
-	}
-	return all
 }

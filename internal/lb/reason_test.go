@@ -2,113 +2,23 @@ package lb
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/netip"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// declaredCodes returns the constants of type Code in the source, by value.
-func declaredCodes(t *testing.T) map[Code]string {
-	t.Helper()
-	files, err := filepath.Glob("reason_*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	codes := map[Code]string{}
-	look := func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if typ, ok := spec.Type.(*ast.Ident); !ok || typ.Name != "Code" {
-			return true
-		}
-		for i, name := range spec.Names {
-			value, err := strconv.Unquote(spec.Values[i].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			codes[Code(value)] = name.Name
-		}
-		return true
-	}
-	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, look)
-	}
-	return codes
-}
-
-// The list is closed: every constant is in it, under its own name, and nothing
-// else is.
-func TestReasonsAreComplete(t *testing.T) {
-	codes := declaredCodes(t)
-	if len(codes) < 20 {
-		t.Fatalf("only %d codes found", len(codes))
-	}
-	for code, name := range codes {
-		if string(code) != name {
-			t.Errorf("%s is spelled %q", name, code)
-		}
-		if _, ok := Reasons[code]; !ok {
-			t.Errorf("%s is not in Reasons", code)
-		}
-	}
-	for code := range Reasons {
-		if _, ok := codes[code]; !ok {
-			t.Errorf("%s is no constant", code)
-		}
-	}
-}
-
-func TestReasonsAreSentences(t *testing.T) {
-	camelCase := regexp.MustCompile(`^([A-Z][a-z0-9]+)+$`)
-	for code, about := range Reasons {
-		if !camelCase.MatchString(string(code)) {
-			t.Errorf("%s is not CamelCase", code)
-		}
-		for what, s := range map[string]string{"example": about.Example(), "means": about.Means, "do": about.Do} {
-			switch {
-			case strings.Contains(s, "%!"):
-				t.Errorf("%s: %s has a blank that is not filled: %s", code, what, s)
-			case s == "" || !strings.HasSuffix(s, ".") || strings.Contains(s, "  "):
-				t.Errorf("%s: %s is no sentence: %q", code, what, s)
-			}
-		}
-		if !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "L2Advertisement", "MetalLB's kinds", "MetalLB's BGP kinds", "ConfigMap"}, about.On) {
-			t.Errorf("%s is on %q", code, about.On)
-		}
-		if about.On != "Service" && about.MetalLB != "" {
-			t.Errorf("%s: MetalLB's events are on Services", code)
-		}
-		if strings.HasPrefix(string(code), "Pool") && about.On == "Pool" && !about.Ready && !about.Warning && code != PoolDisabled {
-			t.Errorf("%s is neither fine nor a warning", code)
-		}
-	}
-}
-
 // Say and With write the same.
 func TestSay(t *testing.T) {
-	for code, about := range Reasons {
-		if strings.Count(about.text, "%") != strings.Count(about.text, "%s") {
+	for code, about := range Common {
+		if strings.Count(about.Text, "%") != strings.Count(about.Text, "%s") {
 			continue
 		}
 		var args []string
-		for _, a := range about.sample {
+		for _, a := range about.Sample {
 			args = append(args, fmt.Sprint(a))
 		}
-		if got, want := code.Say(args...), code.With(about.sample...); got != want {
+		if got, want := code.Say(args...), code.With(about.Sample...); got != want {
 			t.Errorf("says %q, want %q", got, want)
 		}
 	}
@@ -150,7 +60,7 @@ func TestKeeping(t *testing.T) {
 		{[]netip.Addr{four, six}, " Until then the Service keeps 192.0.2.7 and 2001:db8::7."},
 		{[]netip.Addr{four, six, six}, " Until then the Service keeps 192.0.2.7, 2001:db8::7 and 2001:db8::7."},
 	} {
-		r := NoPool.With()
+		r := NoPool.With("a pool")
 		if got := r.Keeping(tt.keeps); got.Code != NoPool || got.Text != r.Text+tt.want {
 			t.Errorf("keeping %v: %q", tt.keeps, got.Text)
 		}
@@ -161,10 +71,34 @@ func TestReasonFacts(t *testing.T) {
 	if !Ready.With("x", "y").Ready() || Ready.With("x", "y").Warning() {
 		t.Error("Ready is not ready")
 	}
-	if r := NoPool.With(); r.Ready() || !r.Warning() || !strings.HasPrefix(r.String(), "NoPool: ") {
+	if r := NoPool.With("a pool"); r.Ready() || !r.Warning() || !strings.HasPrefix(r.String(), "NoPool: ") {
 		t.Errorf("NoPool: %v", r)
 	}
 	if (Reason{Code: "Unheard"}).Ready() {
 		t.Error("an unknown code is ready")
+	}
+	if r := Announced.With("x", "y", "z"); !r.EventOnly() || NoPool.With("x").EventOnly() {
+		t.Errorf("Announced: %v", r)
+	}
+}
+
+// What is read from an object says the same as what was written there.
+func TestRebuilt(t *testing.T) {
+	r := NoPool.With("a pool")
+	if back := Rebuilt(r.Code, r.Text, false); !back.Same(r) || !r.Same(back) || back.Ready() || !back.Warning() {
+		t.Errorf("%+v", back)
+	}
+	if back := Rebuilt(Ready, "x", true); !back.Ready() || back.Same(r) || back.Same(Rebuilt(Ready, "y", true)) {
+		t.Errorf("%+v", back)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	a, b := Table{"A": {Means: "a"}}, Table{"B": {Means: "b"}}
+	if all, err := Merge(a, b); err != nil || len(all) != 2 || all["B"].Means != "b" || len(a) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if all, err := Merge(a, b, Table{"A": {}}); err == nil || all != nil {
+		t.Errorf("a code of two tables: %v, %v", all, err)
 	}
 }

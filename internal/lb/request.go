@@ -45,8 +45,8 @@ type Request struct {
 	// Anywhere gives the addresses asked for also if they are in no pool, with a
 	// warning.
 	Anywhere bool
-	// DHCP has the families of which the Service asks for an address that a DHCP
-	// server of the LAN gives, whatever its pool; Leased are those it has got.
+	// DHCP has the families of which the Service requests an address by DHCP, whatever
+	// its pool; Leased are the addresses that it was assigned.
 	DHCP   [len(Families)]bool
 	Leased []netip.Addr
 	// Pool asked for by name; empty means any that admits the Service.
@@ -126,8 +126,8 @@ func (r *Request) Older(o *Request) bool {
 // for something it cannot have, and keeps what it has until then.
 type Verdict struct {
 	Addresses []netip.Addr
-	// DHCP has the families of which the address is for a DHCP server to give. What
-	// it gave is in Addresses.
+	// DHCP has the families whose address is assigned by DHCP. What was assigned is in
+	// Addresses.
 	DHCP [len(Families)]bool
 	// Pools from which Addresses are, without repetition; empty if out of pool.
 	Pools  []PoolKey

@@ -10,7 +10,6 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"fairlead.io/internal/cloud"
-	"fairlead.io/internal/lb"
 )
 
 // instances answers the controllers' questions from the servers of a cloud.
@@ -74,7 +73,7 @@ func (i instances) server(ctx context.Context, node *corev1.Node) (*Server, erro
 	}
 	id, err := i.ServerID(node.Spec.ProviderID)
 	if err != nil {
-		return nil, &refusal{reason: lb.NodeForeign.Say(node.Name, node.Spec.ProviderID, i.ProviderID("UUID"), i.Title()), cause: err}
+		return nil, &refusal{reason: Reasons.Say(NodeForeign, node.Name, node.Spec.ProviderID, i.ProviderID("UUID"), i.Title()), cause: err}
 	}
 	return i.byID(ctx, node.Name, id)
 }
@@ -89,7 +88,7 @@ func (i instances) byID(ctx context.Context, node, id string) (*Server, error) {
 	}
 	server, err := i.Get(ctx, id)
 	if cloud.IsNotFound(err) {
-		return nil, &refusal{reason: lb.NodeNotFound.Say(node, i.Title(), "with the UUID "+id), cause: cloudprovider.InstanceNotFound}
+		return nil, &refusal{reason: Reasons.Say(NodeNotFound, node, i.Title(), "with the UUID "+id), cause: cloudprovider.InstanceNotFound}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read server of node %s: %w", node, err)
@@ -110,8 +109,8 @@ func (i instances) byName(ctx context.Context, name string) (*Server, error) {
 		case 1:
 			return &found[0], nil
 		default:
-			return nil, &refusal{reason: lb.NodeAmbiguous.With(len(found), name, i.ProviderID(found[0].ID), i.ProviderID(found[1].ID)), cause: fmt.Errorf("found more than one server named %q", name)}
+			return nil, &refusal{reason: Reasons.With(NodeAmbiguous, len(found), name, i.ProviderID(found[0].ID), i.ProviderID(found[1].ID)), cause: fmt.Errorf("found more than one server named %q", name)}
 		}
 	}
-	return nil, &refusal{reason: lb.NodeNotFound.Say(name, i.Title(), fmt.Sprintf("named %q", name)), cause: cloudprovider.InstanceNotFound}
+	return nil, &refusal{reason: Reasons.Say(NodeNotFound, name, i.Title(), fmt.Sprintf("named %q", name)), cause: cloudprovider.InstanceNotFound}
 }

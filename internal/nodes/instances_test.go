@@ -233,10 +233,10 @@ func TestRefusals(t *testing.T) {
 		code lb.Code
 		says string
 	}{
-		{newNode("nobody", ""), lb.NodeNotFound, `cloudscale.ch has no server named "nobody"`},
-		{newNode("x", "cloudscale://"+gone), lb.NodeNotFound, "no server with the UUID " + gone},
-		{newNode("twin", ""), lb.NodeAmbiguous, "2 servers are named \"twin\", so the node stays uninitialized. Set the node's spec.providerID to the one that it is (cloudscale://" + uuid3 + ", cloudscale://" + uuid4},
-		{newNode("x", "aws:///i-0"), lb.NodeForeign, "aws:///i-0 is not like cloudscale://UUID"},
+		{newNode("nobody", ""), NodeNotFound, `cloudscale.ch has no server named "nobody"`},
+		{newNode("x", "cloudscale://"+gone), NodeNotFound, "no server with the UUID " + gone},
+		{newNode("twin", ""), NodeAmbiguous, "2 servers are named \"twin\", so the node stays uninitialized. Set the node's spec.providerID to the one that it is (cloudscale://" + uuid3 + ", cloudscale://" + uuid4},
+		{newNode("x", "aws:///i-0"), NodeForeign, "aws:///i-0 is not like cloudscale://UUID"},
 	} {
 		_, err := p.instances().InstanceMetadata(t.Context(), test.node)
 		r, ok := errors.AsType[*refusal](err)

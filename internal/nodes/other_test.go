@@ -48,9 +48,9 @@ func TestAnotherCloud(t *testing.T) {
 		code             lb.Code
 		says             string
 	}{
-		{"mars", "", lb.NodeNotFound, `The Moon has no server named "mars"`},
-		{"twin", "", lb.NodeAmbiguous, "(moon:///2, moon:///3, …)"},
-		{"crater", "mars:///1", lb.NodeForeign, "providerID mars:///1 is not like moon:///UUID. If the node is a server of The Moon,"},
+		{"mars", "", NodeNotFound, `The Moon has no server named "mars"`},
+		{"twin", "", NodeAmbiguous, "(moon:///2, moon:///3, …)"},
+		{"crater", "mars:///1", NodeForeign, "providerID mars:///1 is not like moon:///UUID. If the node is a server of The Moon,"},
 	} {
 		_, err := of.InstanceMetadata(t.Context(), newNode(test.name, test.providerID))
 		r, is := errors.AsType[*refusal](err)

@@ -73,7 +73,7 @@ func complaint(node *corev1.Node, m *cloudprovider.InstanceMetadata, err error) 
 	if uninitialized(node) {
 		then = "it stays uninitialized"
 	}
-	return lb.NodeAddressUnknown.Say(node.Name, strings.ReplaceAll(provided, ",", ", "), listIPs(m.NodeAddresses), then), true
+	return Reasons.Say(NodeAddressUnknown, node.Name, strings.ReplaceAll(provided, ",", ", "), listIPs(m.NodeAddresses), then), true
 }
 
 func uninitialized(node *corev1.Node) bool {

@@ -41,7 +41,7 @@ func TestComplaint(t *testing.T) {
 		{Type: corev1.NodeHostName, Address: "worker-1"}, {Type: corev1.NodeExternalIP, Address: "5.1.2.3"}, {Type: corev1.NodeInternalIP, Address: "10.1.1.1"},
 		{Type: corev1.NodeInternalIP, Address: "fd00::1"},
 	}}
-	refused := &refusal{reason: lb.NodeForeign.Say("worker-1", "x", "y", "z"), cause: errors.New("x")}
+	refused := &refusal{reason: Reasons.Say(NodeForeign, "worker-1", "x", "y", "z"), cause: errors.New("x")}
 	plain := func() *corev1.Node { return newNode("worker-1", "") }
 	for _, test := range []struct {
 		name     string
@@ -54,11 +54,11 @@ func TestComplaint(t *testing.T) {
 		{"all is well", withTaint(plain()), known, nil, "", nil},
 		{"known address", withTaint(withNodeIP(plain(), "10.1.1.1")), known, nil, "", nil},
 		{"two known addresses", withTaint(withNodeIP(plain(), "10.1.1.1,fd00::1")), known, nil, "", nil},
-		{"unknown address", withTaint(withNodeIP(plain(), "10.9.9.9")), known, nil, lb.NodeAddressUnknown, []string{"node worker-1", "10.9.9.9", "5.1.2.3, 10.1.1.1, fd00::1", "stays uninitialized"}},
-		{"one of two", withTaint(withNodeIP(plain(), "10.1.1.1,fd00::9")), known, nil, lb.NodeAddressUnknown, []string{"10.1.1.1, fd00::9"}},
-		{"of a node at work", withNodeIP(plain(), "10.9.9.9"), known, nil, lb.NodeAddressUnknown, []string{"no longer updated"}},
-		{"no addresses", withNodeIP(plain(), "10.9.9.9"), &cloudprovider.InstanceMetadata{}, nil, lb.NodeAddressUnknown, []string{"knows the server by none"}},
-		{"foreign", withTaint(plain()), nil, refused, lb.NodeForeign, nil},
+		{"unknown address", withTaint(withNodeIP(plain(), "10.9.9.9")), known, nil, NodeAddressUnknown, []string{"node worker-1", "10.9.9.9", "5.1.2.3, 10.1.1.1, fd00::1", "stays uninitialized"}},
+		{"one of two", withTaint(withNodeIP(plain(), "10.1.1.1,fd00::9")), known, nil, NodeAddressUnknown, []string{"10.1.1.1, fd00::9"}},
+		{"of a node at work", withNodeIP(plain(), "10.9.9.9"), known, nil, NodeAddressUnknown, []string{"no longer updated"}},
+		{"no addresses", withNodeIP(plain(), "10.9.9.9"), &cloudprovider.InstanceMetadata{}, nil, NodeAddressUnknown, []string{"knows the server by none"}},
+		{"foreign", withTaint(plain()), nil, refused, NodeForeign, nil},
 		{"foreign, and at work", plain(), nil, refused, "", nil},
 		{"the cloud is away", withTaint(withNodeIP(plain(), "10.9.9.9")), nil, errors.New("away"), "", nil},
 	} {
@@ -92,8 +92,8 @@ func TestToldOnce(t *testing.T) {
 			t.Errorf("error %v", gotErr)
 		}
 	}
-	foreign := &refusal{reason: lb.NodeForeign.Say("a", "x", "y", "z"), cause: errors.New("x")}
-	missing := &refusal{reason: lb.NodeNotFound.Say("a", "x", "y"), cause: errors.New("x")}
+	foreign := &refusal{reason: Reasons.Say(NodeForeign, "a", "x", "y", "z"), cause: errors.New("x")}
+	missing := &refusal{reason: Reasons.Say(NodeNotFound, "a", "x", "y"), cause: errors.New("x")}
 	for range 3 {
 		ask("a", foreign)
 	}

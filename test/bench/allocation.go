@@ -10,6 +10,7 @@ import (
 	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
 )
@@ -37,7 +38,7 @@ func allocation(ctx context.Context, _ settings) ([]Row, error) {
 // allocationInFull: whoever looks for a free address from the first one on has
 // most to do in a pool of which every hundredth is free. It is one of MetalLB's.
 func allocationInFull(ctx context.Context, prefix netip.Prefix) ([]Row, error) {
-	f := newFiller(prefix, lb.MetalLB)
+	f := newFiller(prefix, metallb.Name)
 	empty, err := f.settle(ctx)
 	if err != nil {
 		return nil, err
@@ -90,9 +91,9 @@ type filler struct {
 func newFiller(prefix netip.Prefix, dialect lb.Dialect) *filler {
 	f := &filler{alloc: ipam.New(), families: []lb.Family{lb.FamilyOf(prefix.Addr())}}
 	f.alloc.SetPools([]lb.Pool{{
-		Key:     lb.PoolKey{Dialect: dialect, Name: poolName},
-		Spans:   []netipx.IPRange{netipx.RangeOfPrefix(prefix)},
-		Classic: dialect == lb.MetalLB,
+		Key:        lb.PoolKey{Dialect: dialect, Name: poolName},
+		Spans:      []netipx.IPRange{netipx.RangeOfPrefix(prefix)},
+		SinglePool: dialect == metallb.Name,
 	}})
 	return f
 }
@@ -143,7 +144,7 @@ func (f *filler) request(i int) lb.Request {
 		Service:  types.NamespacedName{Namespace: namespace, Name: name},
 		UID:      types.UID(name),
 		Created:  time.Unix(int64(i), 0),
-		Dialects: []lb.Dialect{lb.Native, lb.MetalLB},
+		Dialects: []lb.Dialect{lb.Native, metallb.Name},
 		Families: f.families,
 		Ports:    []lb.Port{{Protocol: "TCP", Number: 80}},
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"fairlead.io/internal/backend/kubevip"
+	theirs "fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
@@ -121,7 +122,7 @@ func (j job) patch(ctx context.Context, kube kubernetes.Interface) error {
 // provide writes what the controller would write for kube-vip.
 func (j job) provide(ctx context.Context, kube kubernetes.Interface) error {
 	v := lb.Verdict{
-		Addresses: []netip.Addr{j.address}, Pools: []lb.PoolKey{{Dialect: lb.KubeVIP, Name: kubevipKey}},
+		Addresses: []netip.Addr{j.address}, Pools: []lb.PoolKey{{Dialect: theirs.Name, Name: kubevipKey}},
 		Reason: lb.Ready.Say(j.address.String(), kubevipKey),
 	}
 	s := kubeapi.Service(j.service)

@@ -8,23 +8,23 @@ import (
 // layers from the ground up. A package may import packages of lower layers
 // only: not of higher ones, and not of its own. "x/..." is x and all below.
 var layers = [][]string{
-	{"api/..."},
+	{"api/...", "internal/prose"},
 	{"internal/cloud", "internal/lb"},
 	{
 		"internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kinds", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
 	},
 	{
-		"internal/compat/native", "internal/compat/cloudscale",
+		"internal/compat/cloud", "internal/compat/native",
 		"internal/member/membersim", // for tests and benchmarks
 	},
-	{"internal/compat/kubevip", "internal/compat/metallb"},
+	{"internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb"},
 	{"internal/backend/..."},
 	{"internal/agent/dhcplease", "internal/agent/write"},
 	{"internal/agent/sources"},
 	{"internal/agent", "internal/controller", "internal/nodes"},
 	{"internal/agent/layer2", "internal/agent/metallb", "internal/controller/metallb"},
-	{"internal/setup"},
+	{"internal/reasons", "internal/setup"},
 	{"cmd/fairlead"},
 }
 

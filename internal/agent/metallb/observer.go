@@ -28,6 +28,7 @@ import (
 	"fairlead.io/internal/agent"
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/kinds"
 	"fairlead.io/internal/lb"
 )
@@ -144,11 +145,11 @@ func wakeOn(ctx context.Context, c cache.Cache, kind client.Object, arrived chan
 }
 
 // Observes says whether a pool is of MetalLB's kind.
-func (m *Observer) Observes(pool lb.PoolKey) bool { return pool.Dialect == lb.MetalLB }
+func (m *Observer) Observes(pool lb.PoolKey) bool { return pool.Dialect == metallb.Name }
 
 // Event returns reason and source of an event as MetalLB's speakers write it.
 func (m *Observer) Event(reason lb.Reason) (code, component string) {
-	return cmp.Or(lb.Reasons[reason.Code].MetalLB, string(reason.Code)), "metallb-speaker"
+	return cmp.Or(metallb.EventName(reason.Code), string(reason.Code)), "metallb-speaker"
 }
 
 // Read counts what was read.
@@ -158,7 +159,7 @@ func (m *Observer) Read(objects int) { m.metrics.updates.Add(float64(objects)) }
 func (m *Observer) Configured(all []sources.Configuration) {
 	var problems []sources.Problem
 	for _, c := range all {
-		if c.Dialect == lb.MetalLB {
+		if c.Dialect == metallb.Name {
 			m.configured, problems = true, c.Problems
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"fairlead.io/internal/agent/sources"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/lb"
 )
 
@@ -45,7 +46,7 @@ func TestMetrics(t *testing.T) {
 	}
 	service, addr := types.NamespacedName{Namespace: "shop", Name: "web"}, netip.MustParseAddr("192.0.2.7")
 	m.Read(3)
-	m.Configured([]sources.Configuration{{Dialect: lb.MetalLB, Problems: []sources.Problem{{Kind: "IPAddressPool", Name: "edge", Reason: lb.PoolInvalid.With("x")}}}})
+	m.Configured([]sources.Configuration{{Dialect: metallb.Name, Problems: []sources.Problem{{Kind: "IPAddressPool", Name: "edge", Reason: lb.PoolInvalid.With("x")}}}})
 	m.Announced(service, addr, true)
 	m.Sent(addr)
 	m.Sent(addr)
@@ -71,7 +72,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s of %s, want %s", code, component, want)
 		}
 	}
-	if !m.Observes(lb.PoolKey{Dialect: lb.MetalLB, Name: "edge"}) || m.Observes(lb.PoolKey{Dialect: lb.Native, Name: "edge"}) {
+	if !m.Observes(lb.PoolKey{Dialect: metallb.Name, Name: "edge"}) || m.Observes(lb.PoolKey{Dialect: lb.Native, Name: "edge"}) {
 		t.Error("observes other pools")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
 	"fairlead.io/test/kit/rig"
@@ -97,7 +98,7 @@ func configMapIsReadOnceAllowed(t *testing.T, r *rig.Rig) {
 		t.Fatal(err)
 	}
 	j := &journal{about: "configmaps"}
-	o := Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: onlyUsing(lb.KubeVIP), Log: slog.New(slog.NewTextHandler(j, nil)), KubeVIP: types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}}
+	o := Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: onlyUsing(kubevip.Name), Log: slog.New(slog.NewTextHandler(j, nil)), KubeVIP: types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}}
 	o.REST.Impersonate.UserName = "some-agent"
 	o.REST.Wrap(j.of)
 	t.Run("and ends", func(t *testing.T) { // see TestMain for what it may leave behind

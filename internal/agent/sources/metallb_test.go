@@ -16,7 +16,7 @@ import (
 
 	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/charts"
-	"fairlead.io/internal/lb"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/rig"
 )
@@ -56,7 +56,7 @@ func metallbIsReadOnceAllowed(t *testing.T, r *rig.Rig) {
 	}
 	begin := func() (*journal, Options) {
 		j := &journal{about: "/metallb.io/v1beta"}
-		o := Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: onlyUsing(lb.MetalLB), Log: slog.New(slog.DiscardHandler), MetalLBNamespace: rig.MetalLBNamespace}
+		o := Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: onlyUsing(metallb.Name), Log: slog.New(slog.DiscardHandler), MetalLBNamespace: rig.MetalLBNamespace}
 		o.REST.Impersonate.UserName = "some-agent"
 		o.REST.Wrap(j.of)
 		return j, o

@@ -9,6 +9,7 @@ import (
 	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/agent/dhcplease"
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
@@ -80,7 +81,7 @@ func (r *Reader) Pools(ctx context.Context) (*Pools, error) {
 	}
 	out.Interfaces = append(out.Interfaces, r.config.Interfaces()...)
 	if c != nil {
-		out.Configurations = append(out.Configurations, Configuration{lb.MetalLB, problemsOf(problems)})
+		out.Configurations = append(out.Configurations, Configuration{metallb.Name, problemsOf(problems)})
 	}
 	return out, nil
 }
@@ -146,7 +147,7 @@ func (s *Service) advertised() []lb.Advertisement { return dhcplease.Advertised(
 
 // amended is how an address of the Service is announced that is of pool p.
 func (s *Service) amended(p *lb.Pool) []lb.Advertisement {
-	if p.Key.Dialect == lb.KubeVIP {
+	if p.Key.Dialect == kubevip.Name {
 		return s.advertised()
 	}
 	return p.Advertisements

@@ -19,9 +19,9 @@ import (
 	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
-	"fairlead.io/internal/lb"
 )
 
 // Options say what to read.
@@ -67,19 +67,19 @@ func New(o Options, cluster client.Reader) *Reader {
 // Follow watches the objects of other load balancers that the configuration names,
 // until background ends. It returns when those that are there have been read.
 func (r *Reader) Follow(ctx, background context.Context, running *sync.WaitGroup, changed Changes) error {
-	if r.o.Config.Uses(lb.MetalLB) {
+	if r.o.Config.Uses(metallb.Name) {
 		if err := r.followMetalLB(ctx, background, running, changed.Pools); err != nil {
 			return err
 		}
 	}
-	if r.o.Config.Uses(lb.KubeVIP) {
+	if r.o.Config.Uses(kubevip.Name) {
 		return r.followKubeVIP(ctx, background, running, changed.Services)
 	}
 	return nil
 }
 
 // Leases says whether Services may have addresses that DHCP servers assign.
-func (r *Reader) Leases() bool { return r.o.Config.Uses(lb.KubeVIP) }
+func (r *Reader) Leases() bool { return r.o.Config.Uses(kubevip.Name) }
 
 // NewScheme has all kinds that agents read and write.
 func NewScheme() (*runtime.Scheme, error) {
@@ -105,7 +105,7 @@ func (r *Reader) class(s *corev1.Service) *config.Class {
 	switch {
 	case class == nil || class.Backend != config.Announce:
 		return nil
-	case slices.Contains(class.Pools, lb.KubeVIP) && kubevip.Ignored(kubeapi.Service(s)):
+	case slices.Contains(class.Pools, kubevip.Name) && kubevip.Ignored(kubeapi.Service(s)):
 		return nil
 	}
 	return class

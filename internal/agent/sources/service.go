@@ -52,7 +52,7 @@ func (r *Reader) read(s *corev1.Service, dialects []lb.Dialect) *Service {
 		Published: value.Published(), Pool: notedPool(s),
 		Local: value.Local,
 	}
-	if !slices.Contains(dialects, lb.KubeVIP) {
+	if !slices.Contains(dialects, kubevip.Name) {
 		return out
 	}
 	for _, name := range []string{strings.TrimSpace(s.Annotations[kubevip.AnnotationInterface]), r.config.Interface(s.Namespace), r.o.Interface} {
@@ -69,21 +69,21 @@ func (r *Reader) read(s *corev1.Service, dialects []lb.Dialect) *Service {
 // was written down with them, if any.
 func notedPool(s *corev1.Service) lb.PoolKey {
 	for key := range strings.SplitSeq(s.Annotations[native.AnnotationAllocatedFrom], ",") {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(key), string(lb.MetalLB)+"/"); ok {
-			return lb.PoolKey{Dialect: lb.MetalLB, Name: name}
+		if name, ok := strings.CutPrefix(strings.TrimSpace(key), string(metallb.Name)+"/"); ok {
+			return lb.PoolKey{Dialect: metallb.Name, Name: name}
 		}
 	}
 	name := s.Annotations[metallb.AnnotationAllocatedFrom]
 	if _, ours := s.Annotations[native.AnnotationAllocatedFrom]; ours || name == "" {
 		return lb.PoolKey{}
 	}
-	return lb.PoolKey{Dialect: lb.MetalLB, Name: name}
+	return lb.PoolKey{Dialect: metallb.Name, Name: name}
 }
 
 // lease returns what a Service wants from DHCP servers: it asks for that, or the
 // controller has written so.
 func (r *Reader) lease(of *Service, s *corev1.Service) *dhcplease.Want {
-	w := &dhcplease.Want{Request: &of.Request, Interface: of.Interface, Pool: lb.PoolKey{Dialect: lb.KubeVIP, Name: r.config.PoolKey(s.Namespace)}}
+	w := &dhcplease.Want{Request: &of.Request, Interface: of.Interface, Pool: lb.PoolKey{Dialect: kubevip.Name, Name: r.config.PoolKey(s.Namespace)}}
 	any := false
 	for _, f := range of.Request.Families {
 		is := func(a netip.Addr) bool { return lb.FamilyOf(a) == f }

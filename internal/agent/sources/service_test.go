@@ -35,7 +35,7 @@ var (
 
 // readerOf reads Services in kube-vip's format, with what a ConfigMap says.
 func readerOf(data map[string]string) *Reader {
-	r := New(Options{Config: onlyUsing(lb.KubeVIP), Interface: "eth9"}, nil)
+	r := New(Options{Config: onlyUsing(kubevip.Name), Interface: "eth9"}, nil)
 	r.config = kubevip.Parse(&corev1.ConfigMap{Data: data})
 	return r
 }
@@ -85,7 +85,7 @@ func TestWhatIsAskedOfServers(t *testing.T) {
 	r := readerOf(map[string]string{"cidr-global": "0.0.0.0/32,::/128", "interface-shop": "eth7"})
 	s := serviceOf("", dual, native.AnnotationDHCP, "IPv4,IPv6", kubevip.AnnotationHostname, "web", kubevip.AnnotationHardwareAddress, "02:00:00:00:00:07", kubevip.AnnotationRequestedIP, "192.0.2.70")
 	w := r.Service(s).Lease
-	if w.Families != [2]bool{true, true} || w.Interface != "eth7" || w.Hostname != "web" || w.MAC.String() != "02:00:00:00:00:07" || w.Requested != netip.MustParseAddr("192.0.2.70") || w.Pool.Dialect != lb.KubeVIP {
+	if w.Families != [2]bool{true, true} || w.Interface != "eth7" || w.Hostname != "web" || w.MAC.String() != "02:00:00:00:00:07" || w.Requested != netip.MustParseAddr("192.0.2.70") || w.Pool.Dialect != kubevip.Name {
 		t.Errorf("%+v", w)
 	}
 	s.Annotations[kubevip.AnnotationHostname], s.Annotations[kubevip.AnnotationHardwareAddress], s.Annotations[kubevip.AnnotationRequestedIP] = strings.Repeat("x", 300), "01:00:5e:00:00:12", "0.0.0.0"

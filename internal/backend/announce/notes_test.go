@@ -54,8 +54,8 @@ func annotations(t *testing.T, patch []byte) map[string]any {
 // The patch of a Service names its pool in both annotations, takes off what is
 // not so any more, and nothing else.
 func TestAnnotationsOfPools(t *testing.T) {
-	lan, edge := lb.PoolKey{Dialect: lb.MetalLB, Name: "lan"}, lb.PoolKey{Dialect: lb.Native, Name: "edge"}
-	theirsToo := lb.PoolKey{Dialect: lb.KubeVIP, Name: "cidr-global"}
+	lan, edge := lb.PoolKey{Dialect: metallb.Name, Name: "lan"}, lb.PoolKey{Dialect: lb.Native, Name: "edge"}
+	theirsToo := lb.PoolKey{Dialect: kubevip.Name, Name: "cidr-global"}
 	const ours, theirs, dhcp, reason = "fairlead.io/allocated-from", "metallb.io/ip-allocated-from-pool", "fairlead.io/dhcp", "fairlead.io/reason"
 	const host = "kube-vip.io/vipHost"
 	has := []netip.Addr{netip.MustParseAddr("192.0.2.7")}
@@ -96,7 +96,7 @@ func TestAdoptedServiceIsWrittenOnce(t *testing.T) {
 	vip := corev1.LoadBalancerIPModeVIP
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{metallb.AnnotationAllocatedFrom: "lan"}}}
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7", IPMode: &vip}}
-	want := lb.Want{Verdict: lb.Verdict{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}, Pools: []lb.PoolKey{{Dialect: lb.MetalLB, Name: "lan"}}, Reason: lb.Ready.Say("192.0.2.7", "pool lan")}}
+	want := lb.Want{Verdict: lb.Verdict{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}, Pools: []lb.PoolKey{{Dialect: metallb.Name, Name: "lan"}}, Reason: lb.Ready.Say("192.0.2.7", "pool lan")}}
 	var written struct {
 		Metadata struct{ Annotations map[string]string }
 		Status   struct{ Conditions []metav1.Condition }

@@ -18,6 +18,7 @@ import (
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 	"fairlead.io/test/kit/script"
 )
 
@@ -121,7 +122,7 @@ func served(t *testing.T, text string) lb.Want {
 		w.Verdict.Addresses = append(w.Verdict.Addresses, a)
 	}
 	if !from {
-		w.Verdict.Reason = lb.OutOfPool.With(lb.ListAddrs(w.Verdict.Addresses), "is in no pool")
+		w.Verdict.Reason = lb.OutOfPool.With(prose.Addrs(w.Verdict.Addresses), "is in no pool")
 		return w
 	}
 	for key := range strings.SplitSeq(pools, ",") {
@@ -131,7 +132,7 @@ func served(t *testing.T, text string) lb.Want {
 		}
 		w.Verdict.Pools = append(w.Verdict.Pools, lb.PoolKey{Dialect: lb.Dialect(dialect), Name: name})
 	}
-	w.Verdict.Reason = lb.Ready.Say(lb.ListAddrs(w.Verdict.Addresses), "pool "+pools)
+	w.Verdict.Reason = lb.Ready.Say(prose.Addrs(w.Verdict.Addresses), "pool "+pools)
 	return w
 }
 

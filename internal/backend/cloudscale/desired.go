@@ -10,6 +10,7 @@ import (
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // Tags of what we create. Keys may have letters, digits, - and _ only.
@@ -88,10 +89,10 @@ func place(d *Desired, f fleet) (string, *lb.Reason) {
 	case d.Zone != "":
 		return d.Zone, nil
 	case len(f.Zones) > 1:
-		r := lb.NodesInSeveralZones.With(list(f.Zones))
+		r := Reasons.With(NodesInSeveralZones, prose.And(f.Zones))
 		return "", &r
 	case len(f.Zones) == 0:
-		r := lb.ZoneUnknown.With()
+		r := Reasons.With(ZoneUnknown)
 		return "", &r
 	default:
 		return f.Zones[0], nil
@@ -107,7 +108,7 @@ func (f *fleet) tell(s *compat.Settings, service *lb.Service) []lb.Reason {
 	switch {
 	case len(f.Endpoints) > 0:
 	case f.receiving == 0:
-		out = append(out, lb.UnAvailableLoadBalancer.With("there is none in the cluster that is not excluded from load balancers"))
+		out = append(out, lb.UnAvailableLoadBalancer.With("the cluster has none that is not excluded from load balancers"))
 	case f.selected == 0:
 		out = append(out, lb.NoValidNodes.With(fmt.Sprintf("no node has the labels of annotation %s: %s",
 			compat.AnnotationNodeSelector, service.Annotations[compat.AnnotationNodeSelector])))
@@ -165,12 +166,4 @@ func lacks(have, want cloudscale.Tags) (missing []string, all cloudscale.Tags) {
 		}
 	}
 	return missing, all
-}
-
-// list writes words as they are read in a sentence.
-func list(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }

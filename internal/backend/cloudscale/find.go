@@ -6,6 +6,7 @@ import (
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // found is which load balancers are a Service's.
@@ -25,7 +26,7 @@ func find(w lb.Want, all []cloudscale.LoadBalancer) found {
 			continue
 		}
 		if owner := ownerOf(&o, w); owner != "" {
-			r := lb.LoadBalancerTaken.With(o.Name, owner)
+			r := Reasons.With(LoadBalancerTaken, o.Name, owner)
 			f.reason = &r
 			continue
 		}
@@ -52,7 +53,7 @@ func find(w lb.Want, all []cloudscale.LoadBalancer) found {
 	for _, o := range f.own {
 		names = append(names, fmt.Sprintf("%s (%s)", o.Name, o.UUID))
 	}
-	r := lb.LoadBalancerAmbiguous.With(list(names))
+	r := Reasons.With(LoadBalancerAmbiguous, prose.And(names))
 	return found{reason: &r}
 }
 

@@ -148,7 +148,7 @@ func TestDryRun(t *testing.T) {
 		if err != nil || c.sim.Writes() != 0 || out.Done != 0 || out.Ingress != nil {
 			t.Errorf("%v, %d writes, %+v", err, c.sim.Writes(), out)
 		}
-		want := "Dry run: create load balancer k8s-service-deadbeef; create pool tcp; create member 10.0.0.11:30080 of tcp; create health monitor of tcp; create listener tcp/80 of tcp; impact: none. Nothing is done."
+		want := "Dry run: create load balancer k8s-service-deadbeef; create pool tcp; create member 10.0.0.11:30080 of tcp; create health monitor of tcp; create listener tcp/80 of tcp; impact: none. Nothing was changed."
 		if out.Reason.Code != lb.ChangesPlanned || out.Reason.Text != want {
 			t.Errorf("%s, want %s", out.Reason, want)
 		}

@@ -23,7 +23,7 @@ var (
 const Finalizer = "service.kubernetes.io/load-balancer-cleanup"
 
 // Words are those of cloudscale's controller.
-func (b *Backend) Words() lb.Dialect { return compat.Dialect }
+func (b *Backend) Words() lb.Dialect { return compat.Format }
 
 // Needs nodes, which are members, and other Services, which may ask for the same.
 func (b *Backend) Needs() lb.Needs { return lb.Needs{Nodes: true, Peers: true} }

@@ -1,6 +1,7 @@
 package cloudscale
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -157,8 +158,8 @@ func TestMuster(t *testing.T) {
 		"node worker-5 has no address in a private network with a subnet",
 		"node worker-77 has no server with its providerID",
 	}
-	if got := list(f.Skipped); got != list(want) {
-		t.Errorf("left out: %s, want %s", got, list(want))
+	if got := strings.Join(f.Skipped, "; "); got != strings.Join(want, "; ") {
+		t.Errorf("left out: %s, want %s", got, strings.Join(want, "; "))
 	}
 	if len(f.Endpoints) != 2 || f.Endpoints[0].Address.String() != "10.0.0.1" || f.Endpoints[1].Address.String() != "10.0.0.3" || f.complete() {
 		t.Errorf("%+v", f)
@@ -183,10 +184,10 @@ func TestZones(t *testing.T) {
 		servers []cloudscale.Server
 	}{
 		{"of the nodes", []int{1, 2}, nil, "lpg1", "", servers()},
-		{"of several", []int{1, 2}, nil, "", lb.NodesInSeveralZones, elsewhere},
+		{"of several", []int{1, 2}, nil, "", NodesInSeveralZones, elsewhere},
 		{"of several, given", []int{1, 2}, []edit{annotated(compat.AnnotationZone, "rma1")}, "rma1", "", elsewhere},
 		{"of several, selected", []int{1, 2}, []edit{annotated(compat.AnnotationNodeSelector, "number=2")}, "rma1", "", elsewhere},
-		{"no nodes", nil, nil, "", lb.ZoneUnknown, servers()},
+		{"no nodes", nil, nil, "", ZoneUnknown, servers()},
 		{"no nodes, given", nil, []edit{annotated(compat.AnnotationZone, "rma1")}, "rma1", "", servers()},
 	} {
 		settings, _ := compat.Read(kubeapi.Service(service(test.edits...)), compat.VersionUpstream)

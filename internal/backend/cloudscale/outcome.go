@@ -12,6 +12,7 @@ import (
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // failed is the outcome of a look that went wrong.
@@ -79,9 +80,9 @@ func (b *Backend) conclude(out *lb.Outcome, w lb.Want, seen *Observation, result
 // served says how a Service stands that has what it asks for, as far as it can
 // be had.
 func served(o *lb.Outcome, own *cloudscale.LoadBalancer, published []lb.Ingress) {
-	o.Reason = lb.EnsuredLoadBalancer.With(own.Name, list(texts(published)))
+	o.Reason = lb.EnsuredLoadBalancer.With(own.Name, prose.And(texts(published)))
 	if why := refusals(o.Plan, kindFloatingIP); why != "" {
-		o.Reason = lb.FloatingAddressRefused.With(why)
+		o.Reason = Reasons.With(FloatingAddressRefused, why)
 	}
 	if why := refusals(o.Plan, kindLoadBalancer); why != "" {
 		o.Reason = lb.ChangeRefused.With(why)

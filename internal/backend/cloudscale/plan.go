@@ -218,7 +218,7 @@ func (p *planner) unassignable(network netip.Prefix, at int) string {
 	}
 	switch other := p.d.Contested[network]; {
 	case other != "":
-		return "it is also wanted by Service " + other + ", and would go to and fro"
+		return "Service " + other + " requests it as well"
 	case at < 0:
 		return "the project has no such floating IP"
 	case len(p.d.VIPs) > 0:
@@ -226,7 +226,7 @@ func (p *planner) unassignable(network netip.Prefix, at int) string {
 	}
 	region := p.a.FloatingIPs[at].Region
 	if region != nil && region.Slug != "" && region.Slug != strings.TrimRight(zone, "0123456789") {
-		return fmt.Sprintf("it is of region %s, and the load balancer is in zone %s", region.Slug, zone)
+		return fmt.Sprintf("it belongs to region %s, but the load balancer is in zone %s", region.Slug, zone)
 	}
 	return ""
 }

@@ -292,9 +292,9 @@ func TestFloatingIPs(t *testing.T) {
 		{"wanted twice", nil, func(c *account) {
 			add(c, "lpg", four)
 			c.others = []*corev1.Service{other("old", "cafe", wanted(four)), other("broken", "f00", annotated(compat.AnnotationFloatingIPs, "]"))}
-		}, "floating IP 192.0.2.9/32: it is also wanted by Service shop/old"},
+		}, "floating IP 192.0.2.9/32: Service shop/old requests it as well"},
 		{"not there", nil, func(*account) {}, "the project has no such floating IP"},
-		{"of another region", nil, func(c *account) { add(c, "rma", four) }, "it is of region rma, and the load balancer is in zone lpg1"},
+		{"of another region", nil, func(c *account) { add(c, "rma", four) }, "it belongs to region rma, but the load balancer is in zone lpg1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in(t, quick, 2, func(t *testing.T, c *account) {
@@ -304,7 +304,7 @@ func TestFloatingIPs(t *testing.T) {
 				if err != nil || out.Again != 0 {
 					t.Errorf("%v, again after %s", err, out.Again)
 				}
-				as(t, out.Reason, lb.FloatingAddressRefused, test.says)
+				as(t, out.Reason, FloatingAddressRefused, test.says)
 				// All the rest is done.
 				if len(c.sim.Members("")) != 4 || len(c.sim.Listeners()) != 2 || len(c.ingress) != 2 {
 					t.Errorf("%v, published %v", c.state(), c.ingress)

@@ -296,7 +296,7 @@ func TestOrphans(t *testing.T) {
 		if err != nil || len(orphans) != 1 || orphans[0].Service.String() != "shop/web" || orphans[0].UID != "deadbeef" {
 			t.Fatalf("%v, %+v", err, orphans)
 		}
-		as(t, orphans[0].Reason, lb.LoadBalancerOrphaned, "was made for Service shop/web")
+		as(t, orphans[0].Reason, lb.LoadBalancerOrphaned, "was created for Service shop/web")
 		if len(c.sim.LoadBalancers()) != 3 {
 			t.Error("somebody was deleted")
 		}
@@ -320,7 +320,7 @@ func TestCopiedService(t *testing.T) {
 		c.service = other("copy", "cafe")
 		c.service.Annotations[compat.AnnotationUUID] = first.Annotations[compat.AnnotationUUID]
 		out, err := c.look()
-		as(t, out.Reason, lb.LoadBalancerTaken, "Service shop/web")
+		as(t, out.Reason, LoadBalancerTaken, "Service shop/web")
 		if err != nil || out.Marks.Annotations != nil || out.Ingress != nil {
 			t.Errorf("%v, %+v", err, out)
 		}

@@ -8,6 +8,7 @@ import (
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // Backend writes what kube-vip looks for.
@@ -21,7 +22,7 @@ var (
 )
 
 // Words are kube-vip's: it announces by what they say.
-func (Backend) Words() lb.Dialect { return lb.KubeVIP }
+func (Backend) Words() lb.Dialect { return kubevip.Name }
 
 // Sync says what the Service should say: what it has and what is wrong, in one write.
 // What is wrong is told in an annotation: a condition is in the status, and would
@@ -35,7 +36,7 @@ func (Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
 	out := lb.Outcome{Condition: lb.ConditionGoes, Owns: "annotations, labels or spec.loadBalancerIP, which kube-vip reads"}
 	if Serves(v) {
 		if v.Reason.Code == lb.WaitingForLease {
-			v.Reason = lb.LeftToLease.With()
+			v.Reason = kubevip.Reasons.With(kubevip.LeftToLease)
 		}
 		out.Marks = serve(s, w.Request.Families, v, w.Request.Interface)
 	} else {
@@ -52,7 +53,7 @@ func gone(s *lb.Service, r *lb.Request) lb.Outcome {
 	if s.Deleting {
 		out.Marks = kubevip.DropFinalizer(s)
 		if held := kubevip.Held(s); len(out.Marks.Removed) > 0 && len(held) > 0 {
-			out.Tell = []lb.Reason{lb.AddressReleased.With(lb.ListAddrs(held), "it is deleted")}
+			out.Tell = []lb.Reason{lb.AddressReleased.With(prose.Addrs(held), "it is deleted")}
 		}
 		return out
 	}

@@ -26,11 +26,11 @@ func left(annotation, field string, label bool) *corev1.Service {
 
 // A Service that has all that kube-vip needs is not written to when it is taken over.
 func TestTakenOver(t *testing.T) {
-	pool := lb.PoolKey{Dialect: lb.KubeVIP, Name: "range-global"}
-	four := lb.Verdict{Reason: lb.Reason{Code: lb.Ready}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Pools: []lb.PoolKey{pool}}
+	pool := lb.PoolKey{Dialect: kubevip.Name, Name: "range-global"}
+	four := lb.Verdict{Reason: lb.Rebuilt(lb.Ready, "", true), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Pools: []lb.PoolKey{pool}}
 	both := four
 	both.Addresses = append(both.Addresses[:1:1], netip.MustParseAddr("fd00::1"))
-	dhcp := lb.Verdict{Reason: lb.Reason{Code: lb.LeftToLease}}
+	dhcp := lb.Verdict{Reason: kubevip.Reasons.With(kubevip.LeftToLease)}
 	dhcp.DHCP[lb.IPv4] = true
 	stale := left("10.0.0.1", "10.0.0.1", true)
 	stale.Annotations["fairlead.io/allocated-from"] = "kube-vip/cidr-global"

@@ -39,7 +39,7 @@ func (c *cluster) request(s *corev1.Service) lb.Request {
 		{Dialect: native.Dialect{}, Reading: native.Dialect{}.Read(compat.Objects{})},
 		{Dialect: kubevip.Dialect{}, Reading: &kubevip.Reading{Config: c.config}},
 	}
-	return readings.Request(kubeapi.Service(s), nil, compat.Class{Dialects: []lb.Dialect{lb.KubeVIP}, Words: Backend{}.Words()})
+	return readings.Request(kubeapi.Service(s), nil, compat.Class{Dialects: []lb.Dialect{kubevip.Name}, Words: Backend{}.Words()})
 }
 
 // settle does what the controller does with a Service, and then with those that it

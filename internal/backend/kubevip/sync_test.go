@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
@@ -36,7 +37,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		"served":  {served(ours, []lb.Family{lb.IPv4}, ready, ""), lb.Outcome{Reason: ready.Reason, Condition: lb.ConditionGoes, Owns: owns}},
 		"waits":   {served(ours, nil, full, ""), lb.Outcome{Reason: full.Reason, Condition: lb.ConditionGoes, Owns: owns}},
-		"by DHCP": {served(left("", "", false), []lb.Family{lb.IPv4}, leasing, ""), lb.Outcome{Reason: lb.LeftToLease.With(), Condition: lb.ConditionGoes, Owns: owns}},
+		"by DHCP": {served(left("", "", false), []lb.Family{lb.IPv4}, leasing, ""), lb.Outcome{Reason: kubevip.Reasons.With(kubevip.LeftToLease), Condition: lb.ConditionGoes, Owns: owns}},
 
 		"deleted":                       {deleted(ours), lb.Outcome{Gone: true, Tell: []lb.Reason{lb.AddressReleased.With("10.0.0.1", "it is deleted")}}},
 		"deleted, others keep it":       {deleted(kept), lb.Outcome{Gone: true}},

@@ -5,23 +5,26 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Dialect is the name of cloudscale's annotations among dialects.
-const Dialect lb.Dialect = "cloudscale"
+// Format is the name of cloudscale's annotations among configuration formats.
+const Format lb.Dialect = "cloudscale"
 
-// Format is that of cloudscale's cloud controller manager: annotations alone. They
+// Dialect is the format of cloudscale's cloud controller manager: annotations alone. They
 // say what a Service asks of its load balancer, and nothing of pools.
-type Format struct{}
+type Dialect struct{}
 
-var _ compat.Dialect = Format{}
+var _ compat.Dialect = Dialect{}
 
 // Name is cloudscale.
-func (Format) Name() lb.Dialect { return Dialect }
+func (Dialect) Name() lb.Dialect { return Format }
+
+// Words are none: there are no pools.
+func (Dialect) Words() lb.Words { return lb.Words{} }
 
 // Kinds are none.
-func (Format) Kinds() []compat.Kind { return nil }
+func (Dialect) Kinds() []compat.Kind { return nil }
 
 // Read has nothing to read.
-func (Format) Read(compat.Objects) compat.Reading { return reading{} }
+func (Dialect) Read(compat.Objects) compat.Reading { return reading{} }
 
 type reading struct{}
 

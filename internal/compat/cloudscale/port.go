@@ -53,7 +53,7 @@ func (r *reader) ports(s *lb.Service, v Version) []Port {
 			continue
 		}
 		if p.NodePort == 0 {
-			r.wrong(field, "it has no node port, to which the load balancer could send; set allocateLoadBalancerNodePorts: true")
+			r.wrong(field, "it has no node port for the load balancer to send traffic to; set allocateLoadBalancerNodePorts: true")
 			continue
 		}
 		port.Pool = poolName(p.Protocol, p.Name)

@@ -56,8 +56,8 @@ func TestScripts(t *testing.T) {
 func untouched(t *testing.T, s *lb.Service) {
 	t.Helper()
 	r, before := lb.Request{Families: s.Families}, lb.Request{Families: s.Families}
-	reading := Format{}.Read(compat.Objects{})
-	reading.Amend(&r, s, compat.Class{Words: Dialect})
+	reading := Dialect{}.Read(compat.Objects{})
+	reading.Amend(&r, s, compat.Class{Words: Format})
 	if fmt.Sprint(r) != fmt.Sprint(before) || len(reading.Pools()) > 0 || len(reading.Warnings()) > 0 || !reading.Same(reading) {
 		t.Errorf("asks for %+v", r)
 	}
@@ -103,7 +103,7 @@ func showEvents(lines string) string {
 	var out strings.Builder
 	for line := range strings.Lines(lines) {
 		code, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-		e := Format{}.Voice().Event(lb.Reason{Code: lb.Code(code), Text: "It is so."}, nil, nil)
+		e := Dialect{}.Voice().Event(lb.Reason{Code: lb.Code(code), Text: "It is so."}, nil, nil)
 		fmt.Fprintf(&out, "%s: %s by %s: %s\n", code, e.Reason, cmp.Or(e.Component, "Fairlead"), e.Message)
 	}
 	return out.String()

@@ -129,7 +129,7 @@ func (r *reader) list(key string) []string {
 	}
 	var out []string
 	if err := json.Unmarshal([]byte(v), &out); err != nil {
-		r.wrong(key, `%q is not a JSON list of texts, like ["a", "b"]: %v`, v, err)
+		r.wrong(key, `%q is not a JSON list of strings, like ["a", "b"]: %v`, v, err)
 		return nil
 	}
 	return out

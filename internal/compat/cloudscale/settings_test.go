@@ -113,7 +113,7 @@ func TestEveryAnnotation(t *testing.T) {
 			prefixes("1.2.3.0/24", "1.2.3.4/32", "2001:db8::1/128"), ""},
 		{AnnotationAllowedCIDRs, "", func(s *Settings) any { return s.Ports[0].AllowedCIDRs }, prefixes(), ""},
 		{AnnotationAllowedCIDRs, `["1.2.3.0/33"]`, nil, nil, `"1.2.3.0/33" is neither a network`},
-		{AnnotationAllowedCIDRs, `[1]`, nil, nil, "not a JSON list of texts"},
+		{AnnotationAllowedCIDRs, `[1]`, nil, nil, "not a JSON list of strings"},
 		{AnnotationTimeoutClientData, "7", func(s *Settings) any { return s.Ports[0].ClientDataMS }, 7, ""},
 		{AnnotationTimeoutClientData, "x", nil, nil, `"x" is not a whole number`},
 		{AnnotationTimeoutMemberConnect, "7", func(s *Settings) any { return s.Ports[0].MemberConnectMS }, 7, ""},

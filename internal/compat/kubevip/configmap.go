@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 const (
@@ -63,25 +64,25 @@ func (d *draft) read(key, value string) {
 	case KeyOrder:
 		d.desc = value == descending
 		if !d.desc && value != "asc" {
-			d.wrong(key, "%s is neither asc nor desc, and counts as asc", quote(value))
+			d.wrong(key, "%s is neither asc nor desc; asc is used", prose.Quote(value))
 		}
 	case KeySkipEnds:
 		d.keepEnds = value == "false"
 		if !d.keepEnds && value != "true" {
-			d.wrong(key, "%s is neither true nor false, and counts as true", quote(value))
+			d.wrong(key, "%s is neither true nor false; true is used", prose.Quote(value))
 		}
 	case KeyPrecedence:
 		d.nearest = value == namespaceFirst
 		if !d.nearest && value != "cidr-first" {
-			d.wrong(key, "%s is neither cidr-first nor namespace-first, and counts as cidr-first", quote(value))
+			d.wrong(key, "%s is neither cidr-first nor namespace-first; cidr-first is used", prose.Quote(value))
 		}
 	case KeyOutside:
 		d.strict = value == refuse
 		if !d.strict && value != "honour" {
-			d.wrong(key, "%s is neither honour nor refuse, and counts as honour", quote(value))
+			d.wrong(key, "%s is neither honour nor refuse; honour is used", prose.Quote(value))
 		}
 	case retiredKey:
-		d.tell(key, lb.KeyUnknown.With(key, "it is not used any more"))
+		d.tell(key, Reasons.With(KeyUnknown, key, "it is no longer used"))
 	default:
 		for _, prefix := range []string{KeyCIDR, KeyRange, KeyInterface, KeyShare, KeyShared, KeyQuota} {
 			if namespace, ok := strings.CutPrefix(key, prefix); ok {
@@ -89,7 +90,7 @@ func (d *draft) read(key, value string) {
 				return
 			}
 		}
-		d.tell(key, lb.KeyUnknown.With(key, "there are cidr-, range-, interface-, allow-share- and quota- with a namespace or global, search-order, skip-end-ips-in-cidr, pool-precedence and outside-pools"))
+		d.tell(key, Reasons.With(KeyUnknown, key, "known keys are cidr-, range-, interface-, allow-share- and quota-, each followed by a namespace or global, and search-order, skip-end-ips-in-cidr, pool-precedence and outside-pools"))
 	}
 }
 
@@ -98,10 +99,10 @@ func (d *draft) readOf(namespace, prefix, value string) {
 	key := prefix + namespace
 	switch {
 	case namespace == "":
-		d.tell(key, lb.KeyUnknown.With(key, "the name of a namespace, or global, has to follow"))
+		d.tell(key, Reasons.With(KeyUnknown, key, "it must end in the name of a namespace, or in global"))
 		return
 	case len(validation.IsDNS1123Label(namespace)) > 0:
-		d.tell(key, lb.KeyUnknown.With(key, fmt.Sprintf("no namespace can be called %q", namespace)))
+		d.tell(key, Reasons.With(KeyUnknown, key, fmt.Sprintf("%q is not a valid name of a namespace", namespace)))
 		return
 	}
 	switch prefix {
@@ -109,7 +110,7 @@ func (d *draft) readOf(namespace, prefix, value string) {
 		d.pools[key] = value
 	case KeyInterface:
 		if fault := notAnInterface(value); fault != "" {
-			d.wrong(key, "%s %s; it counts as not there", quote(value), fault)
+			d.wrong(key, "%s %s; it is ignored", prose.Quote(value), fault)
 			return
 		}
 		d.interfaces[namespace] = value
@@ -120,12 +121,12 @@ func (d *draft) readOf(namespace, prefix, value string) {
 		if _, twice := d.data[same]; !twice {
 			d.share[namespace] = d.flag(key, value)
 		} else if yes, err := strconv.ParseBool(value); err != nil || yes != d.share[namespace] {
-			d.tell(key, lb.KeyUnknown.With(key, "key "+same+" means the same, says otherwise, and counts"))
+			d.tell(key, Reasons.With(KeyUnknown, key, "key "+same+" means the same, has another value, and takes precedence"))
 		}
 	case KeyQuota:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
-			d.wrong(key, "%s is not a number of addresses, 1 or more; there is no limit now", quote(value))
+			d.wrong(key, "%s is not a number of 1 or more; there is no limit now", prose.Quote(value))
 			return
 		}
 		d.quotas[namespace] = n
@@ -135,7 +136,7 @@ func (d *draft) readOf(namespace, prefix, value string) {
 func (d *draft) flag(key, value string) bool {
 	yes, err := strconv.ParseBool(value)
 	if err != nil {
-		d.wrong(key, "%s is neither true nor false, and counts as false", quote(value))
+		d.wrong(key, "%s is neither true nor false; false is used", prose.Quote(value))
 	}
 	return yes
 }
@@ -146,11 +147,11 @@ func notAnInterface(name string) string {
 	const most = 15 // bytes, as the kernel has it
 	switch {
 	case name == "", name == ".", name == "..":
-		return "is not the name of an interface"
+		return "is not an interface name"
 	case len(name) > most:
-		return "is too long for the name of an interface, which has 15 characters at most"
+		return "is too long for an interface name, which has at most 15 characters"
 	case strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == ':' || r <= ' ' || r == 0x7f || r == 0x85 || r == 0xa0 }):
-		return "has a character that no name of an interface has"
+		return "has a character that interface names cannot have"
 	}
 	return ""
 }
@@ -167,7 +168,7 @@ func (d *draft) choose() {
 			if picked == "" {
 				picked = key
 			} else {
-				d.tell(key, lb.KeyShadowed.With(key, picked, ""))
+				d.tell(key, Reasons.With(KeyShadowed, key, picked, ""))
 			}
 		}
 		return picked
@@ -184,7 +185,7 @@ func (d *draft) choose() {
 			d.poolOf[namespace] = pick(cidr, span)
 			used.Insert(d.poolOf[namespace])
 		default:
-			d.tell(span, lb.KeyShadowed.With(span, KeyCIDR+global, ", or set pool-precedence to namespace-first, with which the keys of a namespace come first"))
+			d.tell(span, Reasons.With(KeyShadowed, span, KeyCIDR+global, orNamespaceFirst))
 		}
 	}
 	for key := range d.pools {
@@ -196,9 +197,9 @@ func (d *draft) choose() {
 		key := KeyQuota + namespace
 		switch _, own := d.poolOf[namespace]; {
 		case namespace == global && d.global == "":
-			d.tell(key, lb.KeyUnknown.With(key, "there is neither cidr-global nor range-global"))
+			d.tell(key, Reasons.With(KeyUnknown, key, "there is neither cidr-global nor range-global"))
 		case namespace != global && !own:
-			d.tell(key, lb.KeyUnknown.With(key, "the namespace has no pool of its own; quota-global limits each namespace that uses the global one"))
+			d.tell(key, Reasons.With(KeyUnknown, key, "the namespace has no pool of its own; quota-global limits each namespace that uses the global pool"))
 		}
 	}
 }
@@ -218,12 +219,14 @@ func (d *draft) poolNamespaces() []string {
 func (d *draft) pool(key string) lb.Pool {
 	_, namespace, _ := strings.Cut(key, "-")
 	p := lb.Pool{
-		Key:            lb.PoolKey{Dialect: lb.KubeVIP, Name: key},
+		Key:            lb.PoolKey{Dialect: Name, Name: key},
 		Created:        d.created,
 		Descending:     d.desc,
 		MayOverlap:     true,
+		GivesByName:    true,
 		SkipIPv4Ends:   true,
 		Quota:          d.quotas[namespace],
+		QuotaName:      "key " + KeyQuota + namespace + " in " + theConfigMap,
 		Advertisements: []lb.Advertisement{{}},
 	}
 	if namespace == global {
@@ -236,20 +239,11 @@ func (d *draft) pool(key string) lb.Pool {
 	if text := v.fault(); text != "" {
 		r := lb.PoolInvalid.With(text)
 		p.Invalid = &r
-		d.tell(key, lb.KeyInvalid.With(key, text))
+		d.tell(key, Reasons.With(KeyInvalid, key, text))
 	}
 	return p
 }
 
 func (d *draft) wrong(key, format string, args ...any) {
-	d.tell(key, lb.KeyInvalid.With(key, fmt.Sprintf(format, args...)))
-}
-
-// quote quotes what somebody wrote, cut where it is very long.
-func quote(text string) string {
-	const most = 80
-	if len(text) > most {
-		return strconv.Quote(strings.ToValidUTF8(text[:most], "") + "…")
-	}
-	return strconv.Quote(text)
+	d.tell(key, Reasons.With(KeyInvalid, key, fmt.Sprintf(format, args...)))
 }

@@ -31,7 +31,7 @@ var (
 )
 
 // Name is kube-vip.
-func (Dialect) Name() lb.Dialect { return lb.KubeVIP }
+func (Dialect) Name() lb.Dialect { return Name }
 
 // Kinds is the one ConfigMap.
 func (d Dialect) Kinds() []compat.Kind {
@@ -57,6 +57,9 @@ func (d Dialect) Read(o compat.Objects) compat.Reading {
 	return out
 }
 
+// Words name keys of the ConfigMap.
+func (Dialect) Words() lb.Words { return Words }
+
 // Ignores says that kube-vip.io/ignore leaves the Service to others.
 func (Dialect) Ignores(s *lb.Service) string {
 	if !Ignored(s) {
@@ -68,7 +71,7 @@ func (Dialect) Ignores(s *lb.Service) string {
 // Notes name the node that announces the first address, on Services that are
 // kube-vip's by their pool or by what is written on them.
 func (Dialect) Notes(s *lb.Service, v *lb.Verdict, carrier string) map[string]string {
-	theirs := Speaks(s) || slices.ContainsFunc(v.Pools, func(p lb.PoolKey) bool { return p.Dialect == lb.KubeVIP })
+	theirs := Speaks(s) || slices.ContainsFunc(v.Pools, func(p lb.PoolKey) bool { return p.Dialect == Name })
 	if len(v.Addresses) == 0 || !theirs || carrier == "" {
 		return nil
 	}
@@ -101,5 +104,5 @@ func Speaks(s *lb.Service) bool {
 			return true
 		}
 	}
-	return s.Labels[Label] == LabelValue || strings.Contains(s.Annotations[native.AnnotationAllocatedFrom], string(lb.KubeVIP)+"/")
+	return s.Labels[Label] == LabelValue || strings.Contains(s.Annotations[native.AnnotationAllocatedFrom], string(Name)+"/")
 }

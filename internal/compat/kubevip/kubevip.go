@@ -90,7 +90,7 @@ func (c *Config) shares(namespace string) bool {
 // Anywhere says whether Services of a class, the first of whose pools are those of
 // a dialect, may have addresses outside of their pools by asking for them.
 func (c *Config) Anywhere(first lb.Dialect) bool {
-	return c != nil && (c.Present || first == lb.KubeVIP) && !c.strict
+	return c != nil && (c.Present || first == Name) && !c.strict
 }
 
 // SameForServices says whether c and o say the same about Services, be the

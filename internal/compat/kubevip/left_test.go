@@ -105,7 +105,7 @@ func requestOf(s *corev1.Service, dialects []lb.Dialect, data map[string]string)
 // Who was given an address for kube-vip, and has none yet where Fairlead announces,
 // asks for it; only in kube-vip's place also outside of pools.
 func TestInherits(t *testing.T) {
-	announced, theirs := []lb.Dialect{lb.Native, lb.KubeVIP}, []lb.Dialect{lb.KubeVIP}
+	announced, theirs := []lb.Dialect{lb.Native, kubevip.Name}, []lb.Dialect{kubevip.Name}
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kubevip.AnnotationAddresses: "10.0.0.1", kubevip.AnnotationGiven: "10.0.0.1"}}}
 	s.Spec.LoadBalancerIP = "10.0.0.1"
 	for _, test := range []struct {

@@ -47,10 +47,10 @@ func (r *Reading) Same(o compat.Reading) bool {
 // class's backend speaks, its first pools are of this dialect, or somebody has made
 // a ConfigMap.
 func (r *Reading) speaks(in compat.Class) bool {
-	if in.Words == lb.KubeVIP {
+	if in.Words == Name {
 		return true
 	}
-	switch slices.Index(in.Dialects, lb.KubeVIP) {
+	switch slices.Index(in.Dialects, Name) {
 	case -1:
 		return false
 	case 0:
@@ -74,14 +74,14 @@ func (r *Reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
 	q.Interface = r.Config.Interface(s.Key.Namespace)
 	if r.speaks(in) {
 		r.Config.amend(q, s)
-	} else if strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(lb.KubeVIP)+"/") {
+	} else if strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(Name)+"/") {
 		stay(q)
 	}
-	if in.Words == lb.KubeVIP { // kube-vip announces, and sees to the traffic policy
+	if in.Words == Name { // kube-vip announces, and sees to the traffic policy
 		q.Backends = ""
 		narrow(q, s)
 	}
-	if r.unread == "" || !slices.Contains(in.Dialects, lb.KubeVIP) {
+	if r.unread == "" || !slices.Contains(in.Dialects, Name) {
 		if inherits(s, in) {
 			q.Inherits = true
 			if len(q.Addresses) == 0 {
@@ -91,13 +91,13 @@ func (r *Reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
 		return
 	}
 	published := s.Published()
-	if in.Words == lb.KubeVIP {
+	if in.Words == Name {
 		published = Believed(s)
 	}
 	switch has := len(published) > 0 || s.Annotations[AnnotationGiven] != ""; {
 	case has && Speaks(s):
 		q.AsIs = true
-	case !has && (Speaks(s) || in.Dialects[0] == lb.KubeVIP):
+	case !has && (Speaks(s) || in.Dialects[0] == Name):
 		reason := lb.PoolsUnreadable.With("ConfigMap "+r.key.String()+", which has the pools", r.unread, "Allow it to get, list and watch that")
 		q.Invalid = &reason
 	}
@@ -108,7 +108,7 @@ func (r *Reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
 // anybody may who asks for it. Everybody can write that on a Service.
 func inherits(s *lb.Service, in compat.Class) bool {
 	wish, _ := Wish(s)
-	return in.Words != lb.KubeVIP && slices.Contains(in.Dialects, lb.KubeVIP) && Given(s) != "" &&
+	return in.Words != Name && slices.Contains(in.Dialects, Name) && Given(s) != "" &&
 		wish == "" && s.Says == nil && len(s.Published()) == 0
 }
 
@@ -141,5 +141,6 @@ func Said(s *lb.Service) *lb.Reason {
 	if !known {
 		return nil
 	}
-	return &lb.Reason{Code: lb.Code(code), Text: text}
+	said := lb.Rebuilt(lb.Code(code), text, lb.Common[lb.Code(code)].Ready || Reasons[lb.Code(code)].Ready)
+	return &said
 }

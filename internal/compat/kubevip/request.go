@@ -9,6 +9,7 @@ import (
 	"go4.org/netipx"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // ipv4 is the family of addresses that Services share.
@@ -43,7 +44,7 @@ func (c *Config) amend(r *lb.Request, s *lb.Service) {
 	if len(r.Addresses) > 0 {
 		w.compare(r.Addresses)
 	} else {
-		r.Voice, r.Addresses, r.Anywhere = lb.KubeVIP, w.addresses, !c.strict
+		r.Voice, r.Addresses, r.Anywhere = Name, w.addresses, !c.strict
 		for _, f := range lb.Families {
 			r.DHCP[f] = r.DHCP[f] || w.dhcp[f]
 		}
@@ -109,7 +110,7 @@ func (w *wish) wrong(r lb.Reason) {
 
 func (w *wish) read(text string) {
 	if n := strings.Count(text, ",") + 1; n > most {
-		w.wrong(lb.InvalidRequest.With(fmt.Sprintf("%s has %d entries; one address of each IP family is the most", w.where, n)))
+		w.wrong(lb.InvalidRequest.With(fmt.Sprintf("%s has %d entries; at most one address per IP family is allowed", w.where, n)))
 		return
 	}
 	var wrong []string
@@ -124,14 +125,14 @@ func (w *wish) read(text string) {
 		case a.IsUnspecified():
 			w.dhcp[lb.FamilyOf(a)] = true
 		case unusable(a) != "":
-			wrong = append(wrong, fmt.Sprintf("%s: %s is a %s address, at which no Service can be reached", w.where, a, unusable(a)))
+			wrong = append(wrong, fmt.Sprintf("%s: %s is a %s address, which a Service cannot use", w.where, a, unusable(a)))
 		case !slices.Contains(w.addresses, a):
 			w.addresses = append(w.addresses, a)
 		}
 	}
 	for _, a := range w.addresses {
 		if w.dhcp[lb.FamilyOf(a)] {
-			wrong = append(wrong, fmt.Sprintf("%s asks for %s and for an address from a DHCP server; of one IP family it can be one of them", w.where, a))
+			wrong = append(wrong, fmt.Sprintf("%s requests both %s and an address from DHCP; request one of them per IP family", w.where, a))
 		}
 	}
 	if len(wrong) == 0 && len(w.addresses) == 0 && w.dhcp == [len(lb.Families)]bool{} {
@@ -152,7 +153,7 @@ func (w *wish) compare(others []netip.Addr) {
 		same = same && slices.Contains(w.addresses, a)
 	}
 	if !same {
-		w.wrong(lb.InvalidRequest.With(fmt.Sprintf("%s does not ask for %s, as another annotation does; remove one of them", w.where, lb.ListAddrs(others))))
+		w.wrong(lb.InvalidRequest.With(fmt.Sprintf("%s does not request %s, but another annotation does; remove one of them", w.where, prose.Addrs(others))))
 	}
 }
 
@@ -170,13 +171,6 @@ func (w *wish) match(r *lb.Request) {
 		}
 	}
 	if slices.ContainsFunc(all, func(a netip.Addr) bool { return !slices.Contains(families, lb.FamilyOf(a)) }) {
-		names, texts := make([]string, len(families)), make([]string, len(all))
-		for i, f := range families {
-			names[i] = f.String()
-		}
-		for i, a := range all {
-			texts[i] = a.String()
-		}
-		w.wrong(lb.FamilyMismatch.With(strings.Join(texts, ", "), strings.Join(names, " and ")))
+		w.wrong(lb.FamilyMismatch.With(prose.Commas(all), prose.Addrs(families)))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 	"fairlead.io/test/kit/script"
 )
 
@@ -70,7 +71,7 @@ func showPools(pools []lb.Pool) string {
 		}
 		fmt.Fprintf(&out, "%s: %s", p.Key.Name, strings.Join(has, ", "))
 		if len(p.Withheld) > 0 {
-			fmt.Fprintf(&out, ", but not %s", lb.ListAddrs(p.Withheld))
+			fmt.Fprintf(&out, ", but not %s", prose.Addrs(p.Withheld))
 		}
 		if p.Descending {
 			out.WriteString("; highest first")

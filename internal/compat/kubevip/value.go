@@ -8,6 +8,7 @@ import (
 	"go4.org/netipx"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // dhcp are the entries that stand for an address from a DHCP server.
@@ -24,13 +25,7 @@ type value struct {
 
 // fault is one text about all that is wrong, or "". Of very much it has the
 // beginning.
-func (v *value) fault() string {
-	const most = 4
-	if n := len(v.wrong); n > most {
-		return fmt.Sprintf("%s; and %d more", strings.Join(v.wrong[:most], "; "), n-most)
-	}
-	return strings.Join(v.wrong, "; ")
-}
+func (v *value) fault() string { return prose.Clauses(v.wrong) }
 
 func (v *value) note(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
@@ -56,7 +51,7 @@ func readValue(text string, keepEnds bool) (v value) {
 		}
 		for _, span := range all[f] {
 			if kind := lb.Unusable(span, lb.LinkLocal); kind != "" {
-				v.note("%s has %s addresses, at which no Service can be reached", lb.SpanString(span), kind)
+				v.note("%s has %s addresses, which a Service cannot use", lb.SpanString(span), kind)
 				continue
 			}
 			set.AddRange(span)
@@ -76,7 +71,7 @@ func readValue(text string, keepEnds bool) (v value) {
 		}
 	}
 	if len(v.wrong) == 0 && v.leased == [len(lb.Families)]bool{} && v.bare() {
-		v.note("it has no address but such as end in .0 or .255, which are never handed out")
+		v.note("all its addresses end in .0 or .255, which are never handed out")
 	}
 	return v
 }
@@ -85,18 +80,18 @@ func readValue(text string, keepEnds bool) (v value) {
 func (v *value) entry(entry string, byCIDR bool) (span netipx.IPRange, ok bool) {
 	switch {
 	case entry == "":
-		v.note("an entry is empty: there is a comma too many")
+		v.note("an entry is empty; remove a comma")
 		return span, false
 	case byCIDR && !strings.Contains(entry, "/"):
-		v.note("%s is not a CIDR such as 192.0.2.0/24, as the others are", quote(entry))
+		v.note("%s is not a CIDR such as 192.0.2.0/24, like the other entries", prose.Quote(entry))
 		return span, false
 	case !byCIDR && !strings.Contains(entry, "-"):
-		v.note("%s is neither a range such as 192.0.2.1-192.0.2.9 nor a CIDR such as 192.0.2.0/24", quote(entry))
+		v.note("%s is neither a range such as 192.0.2.1-192.0.2.9 nor a CIDR such as 192.0.2.0/24", prose.Quote(entry))
 		return span, false
 	}
 	const most = 100 // no entry is longer, and errors repeat it
 	if len(entry) > most {
-		v.note("%s is neither a CIDR nor a range", quote(entry))
+		v.note("%s is neither a CIDR nor a range", prose.Quote(entry))
 		return span, false
 	}
 	span, err := lb.ParseSpan(entry)
@@ -106,7 +101,7 @@ func (v *value) entry(entry string, byCIDR bool) (span netipx.IPRange, ok bool) 
 		v.note("%v", err)
 		return span, false
 	default:
-		v.note("%s: %v", quote(entry), err)
+		v.note("%s: %v", prose.Quote(entry), err)
 		return span, false
 	}
 	return span, true
@@ -124,7 +119,7 @@ func (v *value) stands(f lb.Family, entries []netipx.IPRange) bool {
 		}
 	}
 	if server && others {
-		v.note("%s stands for a DHCP server, and cannot be beside other %s addresses", dhcp[f], f)
+		v.note("%s means DHCP, and cannot be combined with other %s addresses", dhcp[f], f)
 	}
 	v.leased[f] = server && !others
 	return server

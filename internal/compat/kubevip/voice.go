@@ -14,26 +14,11 @@ func (Dialect) Voice() compat.Voice { return voice{} }
 
 func (voice) Alone() bool { return false }
 
-func (voice) Event(reason lb.Reason, _ *lb.Request, _ *lb.Verdict) compat.Event {
+// Event has the name that cloud controllers give it, on Services.
+func (voice) Event(reason lb.Reason, r *lb.Request, _ *lb.Verdict) compat.Event {
 	out := compat.Event{Reason: string(reason.Code), Message: reason.Text}
-	if lb.Reasons[reason.Code].On == "Service" {
-		out.Reason = word(reason)
+	if r != nil || lb.Common[reason.Code].On == "Service" || Reasons[reason.Code].On == "Service" {
+		out.Reason = EventName(reason)
 	}
 	return out
-}
-
-func word(r lb.Reason) string {
-	switch {
-	case r.Code == lb.AddressInUse || r.Code == lb.SharingConflict:
-		return "IPConflict"
-	case r.Code == lb.AddressReleased:
-		return "DeletedLoadBalancer"
-	case r.Ready():
-		return "EnsuredLoadBalancer"
-	case r.Code == lb.WaitingForLease:
-		return "EnsuringLoadBalancer"
-	case lb.Reasons[r.Code].Event:
-		return string(r.Code)
-	}
-	return "SyncLoadBalancerFailed"
 }

@@ -6,11 +6,11 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // LeaseWish is how a Service would like to be known to a DHCP server, and what it
@@ -39,11 +39,11 @@ func LeaseWishOf(s *lb.Service, leases [len(lb.Families)]bool) (w LeaseWish, ign
 			continue
 		}
 		if why := x.read(&w, text); why != "" {
-			wrong = append(wrong, fmt.Sprintf("annotation %s is %s, %s", x.annotation, excerpt(text), why))
+			wrong = append(wrong, fmt.Sprintf("annotation %s is %s, %s", x.annotation, prose.Quote(text), why))
 		}
 	}
 	if len(wrong) > 0 {
-		r := lb.LeaseWishIgnored.With(strings.Join(wrong, "; "))
+		r := Reasons.With(LeaseWishIgnored, strings.Join(wrong, "; "))
 		ignored = &r
 	}
 	return w, ignored
@@ -59,7 +59,7 @@ func (w *LeaseWish) readMAC(text string) string {
 	case mac[0]&1 != 0:
 		return "which is the MAC address of a group, not of a host"
 	case !slices.ContainsFunc(mac, func(b byte) bool { return b != 0 }):
-		return "which is no host's MAC address"
+		return "which is not the MAC address of a host"
 	}
 	w.MAC = mac
 	return ""
@@ -73,14 +73,14 @@ const (
 
 func (w *LeaseWish) readHostname(text string) string {
 	if len(text) > nameMost {
-		return fmt.Sprintf("which has %d characters, and a host name at most %d", len(text), nameMost)
+		return fmt.Sprintf("which has %d characters; a host name has at most %d", len(text), nameMost)
 	}
 	for label := range strings.SplitSeq(text, ".") {
 		switch {
 		case label == "":
-			return "which is not a host name: there is nothing between two dots, before the first or after the last"
+			return "which is not a host name: a part between dots is empty"
 		case len(label) > labelMost:
-			return fmt.Sprintf("of which a part has %d characters, and a part of a host name at most %d", len(label), labelMost)
+			return fmt.Sprintf("which has a part of %d characters; a part of a host name has at most %d", len(label), labelMost)
 		case len(validation.IsDNS1123Label(strings.ToLower(label))) > 0:
 			return "which is not a host name of letters, digits, hyphens and dots, with a letter or digit at both ends of each part"
 		}
@@ -95,23 +95,10 @@ func (w *LeaseWish) readRequested(text string, leases [len(lb.Families)]bool) st
 	case err != nil:
 		return "which is not an IPv4 or IPv6 address such as 192.0.2.7"
 	case unusable(a) != "":
-		return fmt.Sprintf("which is one of the %s addresses, at which no Service can be reached", unusable(a))
+		return fmt.Sprintf("which is one of the %s addresses, which a Service cannot use", unusable(a))
 	case !leases[lb.FamilyOf(a)]:
 		return fmt.Sprintf("but the Service has no %s address from a DHCP server", lb.FamilyOf(a))
 	}
 	w.Requested = a
 	return ""
-}
-
-// excerpt quotes the beginning of what somebody wrote.
-func excerpt(text string) string {
-	const most = 80
-	if len(text) <= most {
-		return fmt.Sprintf("%q", text)
-	}
-	end := most
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return fmt.Sprintf("%q…", text[:end])
 }

@@ -32,19 +32,19 @@ func TestLeaseWishOf(t *testing.T) {
 		"a MAC address too short": {service: wishing("02:00:5e:10:00", "", ""), leases: four, says: "which is not a MAC address of six bytes"},
 		"of a group":              {service: wishing("01:00:5e:00:00:12", "", "192.0.2.7"), leases: four, want: "192.0.2.7", says: `"01:00:5e:00:00:12", which is the MAC address of a group`},
 		"of everybody":            {service: wishing("ff:ff:ff:ff:ff:ff", "", ""), leases: four, says: "of a group"},
-		"of nobody":               {service: wishing("00:00:00:00:00:00", "", ""), leases: four, says: "which is no host's MAC address"},
+		"of nobody":               {service: wishing("00:00:00:00:00:00", "", ""), leases: four, says: "which is not the MAC address of a host"},
 		"no address":              {service: wishing("", "", "192.0.2"), leases: four, says: `annotation kube-vip.io/requestedIP is "192.0.2", which is not an IPv4 or IPv6 address`},
 		"with a zone":             {service: wishing("", "", "fe80::1%eth0"), leases: both, says: "which is not an IPv4 or IPv6 address"},
 		"any address":             {service: wishing("", "", "0.0.0.0"), leases: four, says: `"0.0.0.0", which is one of the unspecified addresses`},
 		"any address, IPv6":       {service: wishing("", "", "::"), leases: both, says: `"::", which is one of the unspecified addresses`},
 		"of the other family":     {service: wishing("", "", "2001:db8::7"), leases: four, says: `"2001:db8::7", but the Service has no IPv6 address from a DHCP server`},
 		"the longest name":        {service: wishing("", longest, ""), leases: four, want: longest},
-		"a name too long":         {service: wishing("", longest+"b", ""), leases: four, says: "which has 254 characters, and a host name at most 253"},
-		"a part too long":         {service: wishing("", "web."+strings.Repeat("a", 64), ""), leases: four, says: "of which a part has 64 characters, and a part of a host name at most 63"},
+		"a name too long":         {service: wishing("", longest+"b", ""), leases: four, says: "which has 254 characters; a host name has at most 253"},
+		"a part too long":         {service: wishing("", "web."+strings.Repeat("a", 64), ""), leases: four, says: "which has a part of 64 characters; a part of a host name has at most 63"},
 		"a name with a blank":     {service: wishing("", "my web", ""), leases: four, says: `annotation kube-vip.io/loadbalancerHostname is "my web", which is not a host name of letters`},
 		"a name with a control":   {service: wishing("", "web\x00\x1b[31m", ""), leases: four, says: `"web\x00\x1b[31m", which is not a host name of letters`},
 		"a name with a hyphen":    {service: wishing("", "-web", ""), leases: four, says: "which is not a host name of letters"},
-		"a name with a gap":       {service: wishing("", "web..shop", ""), leases: four, says: "nothing between two dots"},
+		"a name with a gap":       {service: wishing("", "web..shop", ""), leases: four, says: "a part between dots is empty"},
 		"nothing of use":          {service: wishing("x", "_", "y"), leases: four, says: `kube-vip.io/hwaddr is "x", which is not a MAC address of six bytes such as 02:00:5e:10:00:01; annotation kube-vip.io/loadbalancerHostname is "_"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestLeaseWishOf(t *testing.T) {
 			switch {
 			case ignored == nil && c.says != "":
 				t.Error("nothing is said")
-			case ignored != nil && (c.says == "" || ignored.Code != lb.LeaseWishIgnored || !strings.Contains(ignored.Text, c.says)):
+			case ignored != nil && (c.says == "" || ignored.Code != LeaseWishIgnored || !strings.Contains(ignored.Text, c.says)):
 				t.Errorf("says %s, want %q", ignored, c.says)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	"fairlead.io/api/metallb"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // advertisement is an L2Advertisement that was read.
@@ -56,12 +57,12 @@ func advertisementOf(in *metallb.L2Advertisement) advertisement {
 		p := &spec.PreferredNodeSelectors[i]
 		at := fmt.Sprintf("preferredNodeSelectors[%d]", i)
 		if p.Weight < 1 || p.Weight > 100 {
-			wrong.add("%s: weight %d is not from 1 to 100", at, p.Weight)
+			wrong.add("%s: weight %d is not between 1 and 100", at, p.Weight)
 		}
 		out.Preferred = append(out.Preferred, lb.PreferredNodes{Weight: p.Weight, Selector: wrong.selector(at+".preference", &p.Preference)})
 	}
 	if len(wrong) > 0 {
-		r := lb.AdvertisementInvalid.With(strings.Join(wrong, "; "))
+		r := Reasons.With(AdvertisementInvalid, strings.Join(wrong, "; "))
 		out.invalid = &r
 	}
 	out.saying = sayingOf(&out.Advertisement)
@@ -95,23 +96,16 @@ func (a *advertisement) ready(applies []string, exist map[string]map[string]stri
 	case len(missing) > 1:
 		what += "; there are no pools " + quoted(missing)
 	}
-	return lb.AdvertisementReady.With(what)
+	return Reasons.With(AdvertisementReady, what)
 }
 
 // quoted writes names as they are read in a sentence, the first few of many.
 func quoted(names []string) string {
-	const most = 4
-	var out []string
-	for _, n := range names[:min(len(names), most)] {
-		out = append(out, strconv.Quote(n))
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = strconv.Quote(n)
 	}
-	if rest := len(names) - most; rest > 0 {
-		out = append(out, fmt.Sprintf("%d more", rest))
-	}
-	if n := len(out); n > 1 {
-		return strings.Join(out[:n-1], ", ") + " and " + out[n-1]
-	}
-	return strings.Join(out, "")
+	return prose.Few(out)
 }
 
 // sayingOf returns the same for advertisements that are for the same nodes,

@@ -17,7 +17,7 @@ import (
 func amend(r *lb.Request, s *lb.Service) {
 	asks := Read(s, r.Families)
 	if asks.Annotated {
-		r.Voice = lb.MetalLB
+		r.Voice = Name
 	}
 	if asks.From != "" && !slices.Contains(r.From, asks.From) {
 		r.From = append(r.From, asks.From)
@@ -36,7 +36,7 @@ func amend(r *lb.Request, s *lb.Service) {
 	case ours && !theirs:
 		r.Dialects = compat.First(lb.Native, r.Dialects)
 	case theirs && !ours:
-		r.Dialects = compat.First(lb.MetalLB, r.Dialects)
+		r.Dialects = compat.First(Name, r.Dialects)
 	}
 	settle(&r.Pool, native.AnnotationPool, asks.Pool)
 	settle(&r.ShareKey, native.AnnotationShare, asks.ShareKey)

@@ -41,7 +41,7 @@ var (
 )
 
 // Name is metallb.
-func (Dialect) Name() lb.Dialect { return lb.MetalLB }
+func (Dialect) Name() lb.Dialect { return Name }
 
 // Kinds are all that are read, and the one that the controller's state is in.
 func (Dialect) Kinds() []compat.Kind {
@@ -101,6 +101,9 @@ func (d Dialect) Read(o compat.Objects) compat.Reading {
 	return out
 }
 
+// Words name MetalLB's kind and its annotations.
+func (Dialect) Words() lb.Words { return Words }
+
 // Notes name the pools of MetalLB's kind, as its controller does.
 func (Dialect) Notes(_ *lb.Service, v *lb.Verdict, _ string) map[string]string {
 	if outOfPool := len(v.Addresses) > 0 && len(v.Pools) == 0; outOfPool {
@@ -108,7 +111,7 @@ func (Dialect) Notes(_ *lb.Service, v *lb.Verdict, _ string) map[string]string {
 	}
 	var names []string
 	for _, p := range v.Pools {
-		if p.Dialect == lb.MetalLB {
+		if p.Dialect == Name {
 			names = append(names, p.Name)
 		}
 	}
@@ -121,7 +124,7 @@ func (Dialect) Deprecated(s *lb.Service) *lb.Reason {
 	if old == "" {
 		return nil
 	}
-	r := lb.OldAnnotation.With(old, use)
+	r := Reasons.With(OldAnnotation, old, use)
 	return &r
 }
 

@@ -47,8 +47,8 @@ func FuzzObjects(f *testing.F) {
 			t.Error("selectors of Services got lost")
 		}
 		switch reason := told["L2Advertisement fuzz"]; reason.Code {
-		case lb.AdvertisementReady:
-		case lb.AdvertisementInvalid:
+		case AdvertisementReady:
+		case AdvertisementInvalid:
 			for _, p := range pools {
 				if len(p.Advertisements) != 1 {
 					t.Errorf("an invalid advertisement applies to %s", p.Key)

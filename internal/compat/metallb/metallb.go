@@ -40,7 +40,7 @@ type Unserved struct {
 
 // Problem is what there is to tell about one object. Every pool and every
 // advertisement that cannot be used has one. An advertisement that applies has
-// one, too, which is no warning: lb.AdvertisementReady.
+// one, too, which is no warning: AdvertisementReady.
 type Problem struct {
 	Kind   string
 	Object types.NamespacedName

@@ -22,7 +22,7 @@ func (o *Objects) Translate() (pools []lb.Pool, problems []Problem) {
 	for i := range o.Pools {
 		p := &o.Pools[i]
 		if p.Namespace != o.Namespace {
-			tell(KindPool, &p.ObjectMeta, lb.WrongNamespace.With(o.Namespace))
+			tell(KindPool, &p.ObjectMeta, Reasons.With(WrongNamespace, o.Namespace))
 			continue
 		}
 		out := pool(p)
@@ -54,11 +54,11 @@ func (o *Objects) Translate() (pools []lb.Pool, problems []Problem) {
 	}
 	for i := range o.Advertisements {
 		if ad := &o.Advertisements[i]; ad.Namespace != o.Namespace {
-			tell(KindAdvertisement, &ad.ObjectMeta, lb.WrongNamespace.With(o.Namespace))
+			tell(KindAdvertisement, &ad.ObjectMeta, Reasons.With(WrongNamespace, o.Namespace))
 		}
 	}
 	for _, u := range o.Unserved {
-		problems = append(problems, Problem{u.Kind, u.Object, u.UID, lb.NotServed.With(u.Kind)})
+		problems = append(problems, Problem{u.Kind, u.Object, u.UID, Reasons.With(NotServed, u.Kind)})
 	}
 	sortProblems(problems)
 	return pools, problems
@@ -79,12 +79,12 @@ func (o *Objects) poolLabels() map[string]map[string]string {
 func pool(p *metallb.IPAddressPool) lb.Pool {
 	var wrong faults
 	out := lb.Pool{
-		Key:          lb.PoolKey{Dialect: lb.MetalLB, Name: p.Name},
+		Key:          lb.PoolKey{Dialect: Name, Name: p.Name},
 		Created:      p.CreationTimestamp.Time,
 		Spans:        wrong.spans(p.Name, p.Spec.Addresses),
 		ManualOnly:   p.Spec.AutoAssign != nil && !*p.Spec.AutoAssign,
 		SkipIPv4Ends: p.Spec.AvoidBuggyIPs,
-		Classic:      true,
+		SinglePool:   true,
 	}
 	if to := p.Spec.AllocateTo; to != nil {
 		out.Pinned = true

@@ -130,7 +130,7 @@ func showPools(pools []lb.Pool) string {
 			is   bool
 			text string
 		}{
-			{p.Classic, "classic"}, {p.Pinned, "pinned"}, {p.ManualOnly, "on request"}, {p.SkipIPv4Ends, "without .0 and .255"},
+			{p.SinglePool, "single pool"}, {p.Pinned, "pinned"}, {p.ManualOnly, "on request"}, {p.SkipIPv4Ends, "without .0 and .255"},
 			{p.Priority != 0, fmt.Sprintf("priority %d", p.Priority)},
 		} {
 			if fact.is {

@@ -8,6 +8,7 @@ import (
 	"go4.org/netipx"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // Asked is one thing that a Service asks for.
@@ -70,7 +71,7 @@ func addresses(s *lb.Service, w Asked, families []lb.Family) ([]netip.Addr, *lb.
 	}
 	var out []netip.Addr
 	if n := strings.Count(w.Value, ",") + 1; n > len(lb.Families) {
-		wrong.add("Annotation %s has %d addresses; one of each IP family is the most", w.Annotation, n)
+		wrong.add("Annotation %s has %d addresses; at most one per IP family is allowed", w.Annotation, n)
 	} else {
 		for text := range strings.SplitSeq(w.Value, ",") {
 			a, err := lb.ParseAddr(text)
@@ -79,7 +80,7 @@ func addresses(s *lb.Service, w Asked, families []lb.Family) ([]netip.Addr, *lb.
 				continue
 			}
 			if kind := lb.Unusable(netipx.IPRangeFrom(a, a)); kind != "" {
-				wrong.add("Annotation %s: %s is a %s address, at which no Service can be reached", w.Annotation, a, kind)
+				wrong.add("Annotation %s: %s is a %s address, which a Service cannot use", w.Annotation, a, kind)
 			}
 			out = append(out, a)
 		}
@@ -100,24 +101,8 @@ func mismatch(addresses []netip.Addr, families []lb.Family) *lb.Reason {
 	if len(asked) == len(families) && !slices.ContainsFunc(families, func(f lb.Family) bool { return !slices.Contains(asked, f) }) {
 		return nil
 	}
-	r := lb.FamilyMismatch.With(commas(addresses), joined(families))
+	r := lb.FamilyMismatch.With(prose.Commas(addresses), prose.Addrs(families))
 	return &r
-}
-
-func commas(addresses []netip.Addr) string {
-	var out []string
-	for _, a := range addresses {
-		out = append(out, a.String())
-	}
-	return strings.Join(out, ", ")
-}
-
-func joined(families []lb.Family) string {
-	var out []string
-	for _, f := range families {
-		out = append(out, f.String())
-	}
-	return strings.Join(out, " and ")
 }
 
 // OldAnnotations lists the annotations of s under their names of old, and what to
@@ -129,5 +114,5 @@ func OldAnnotations(s *lb.Service) (old, use string) {
 			names, instead = append(names, nameOfOld(annotation)), append(instead, annotation)
 		}
 	}
-	return strings.Join(names, " and "), strings.Join(instead, " and ")
+	return prose.And(names), prose.And(instead)
 }

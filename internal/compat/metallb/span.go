@@ -27,7 +27,7 @@ func (w *faults) spans(pool string, entries []string) []netipx.IPRange {
 			continue
 		}
 		if kind := lb.Unusable(r); kind != "" {
-			w.add("addresses[%d]: %s has %s addresses, at which no Service can be reached", i, lb.SpanString(r), kind)
+			w.add("addresses[%d]: %s has %s addresses, which a Service cannot use", i, lb.SpanString(r), kind)
 		}
 		all = append(all, span{i, e, r})
 	}
@@ -89,7 +89,7 @@ func parseSpan(s string) (netipx.IPRange, error) {
 		if a, err := lb.ParseAddr(s); err == nil {
 			why = fmt.Sprintf("a single address is written %s/%d", a, a.BitLen())
 		} else if strings.TrimSpace(s) != s {
-			why = "there must be no blanks around it"
+			why = "remove the blanks around it"
 		}
 		return netipx.IPRange{}, fmt.Errorf("invalid CIDR %q: %s", s, why)
 	}

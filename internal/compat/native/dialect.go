@@ -42,6 +42,9 @@ func (Dialect) Read(o compat.Objects) compat.Reading {
 	return out
 }
 
+// Words name our kind and our annotations.
+func (Dialect) Words() lb.Words { return Words }
+
 // Notes name the pools of the addresses, and the families whose address is from a
 // DHCP server. What is out of pool goes on naming the pool that it is from: that
 // says how it is announced.

@@ -27,7 +27,7 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 	}
 	for _, s := range spans {
 		if kind := lb.Unusable(s); kind != "" {
-			wrong.add("addresses: %s has %s addresses, at which no Service can be reached", lb.SpanString(s), kind)
+			wrong.add("addresses: %s has %s addresses, which a Service cannot use", lb.SpanString(s), kind)
 		}
 	}
 	if p.Spec.Priority < 0 {
@@ -46,6 +46,7 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 		Exclusive:          wrong.oneOf("sharing", string(p.Spec.Sharing), string(v1alpha1.SharingAllowed), string(v1alpha1.SharingForbidden)),
 		Priority:           p.Spec.Priority,
 		Quota:              int(p.Spec.QuotaPerNamespace),
+		QuotaName:          "the pool's quotaPerNamespace",
 		NamespaceSelectors: wrong.selectors("namespaceSelectors", p.Spec.NamespaceSelectors),
 		ServiceSelectors:   wrong.selectors("serviceSelectors", p.Spec.ServiceSelectors),
 	}
@@ -55,7 +56,7 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 	}
 	out.Spans = subtract(spans, exclude)
 	if len(spans) > 0 && len(out.Spans) == 0 && len(wrong) == 0 {
-		wrong.add("exclude: nothing is left of the addresses")
+		wrong.add("exclude: it excludes all addresses")
 	}
 	out.Reserved = wrong.reservations(p.Spec.Reservations, &out)
 	if len(wrong) > 0 {
@@ -145,9 +146,9 @@ func (w *problems) reservations(in []v1alpha1.Reservation, p *lb.Pool) map[netip
 		case err != nil:
 			w.add("reservations[%d]: %v", i, err)
 		case !p.Contains(a):
-			w.add("reservations[%d]: %s is not one of the pool's addresses", i, a)
+			w.add("reservations[%d]: %s is not an address of the pool", i, a)
 		case twice && other != service:
-			w.add("reservations[%d]: %s is reserved for Service %s already", i, a, other)
+			w.add("reservations[%d]: %s is already reserved for Service %s", i, a, other)
 		default:
 			out[a] = service
 		}

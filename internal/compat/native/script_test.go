@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 			case "asks":
 				return asks(lb.Native)
 			case "asks, in a class of other pools":
-				return asks(lb.MetalLB)
+				return asks("metallb")
 			case "events":
 				return showEvents(text)
 			default:

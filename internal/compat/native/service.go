@@ -10,6 +10,7 @@ import (
 
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // amend adds to r what s asks for in our own annotations. What cannot be understood
@@ -84,7 +85,7 @@ func (w *problems) unknown(s *lb.Service, in compat.Class) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		w.add("Annotation %s is not known; there are %s", name, strings.Join(known, ", "))
+		w.add("Annotation %s is unknown; known ones are %s", name, prose.And(known))
 	}
 }
 
@@ -92,7 +93,7 @@ func (w *problems) addresses(s *lb.Service) []netip.Addr {
 	list, annotated := s.Annotations[AnnotationAddresses]
 	var out []netip.Addr
 	if n := strings.Count(list, ",") + 1; n > addressesMost {
-		w.add("Annotation %s has %d entries; one address of each IP family is the most", AnnotationAddresses, n)
+		w.add("Annotation %s has %d entries; at most one address per IP family is allowed", AnnotationAddresses, n)
 		list = ""
 	}
 	for field := range strings.SplitSeq(list, ",") {
@@ -108,7 +109,7 @@ func (w *problems) addresses(s *lb.Service) []netip.Addr {
 		before := len(out)
 		w.address(&out, "spec.loadBalancerIP", ip)
 		if before > 0 && len(out) > before {
-			w.add("spec.loadBalancerIP asks for %s and annotation %s for %s; remove one of them", ip, AnnotationAddresses, list)
+			w.add("spec.loadBalancerIP requests %s, and annotation %s requests %s; remove one of them", ip, AnnotationAddresses, list)
 		}
 	}
 	return out
@@ -121,7 +122,7 @@ func (w *problems) address(out *[]netip.Addr, where, text string) {
 		return
 	}
 	if kind := lb.Unusable(netipx.IPRangeFrom(a, a)); kind != "" {
-		w.add("%s: %s is a %s address, at which no Service can be reached", where, a, kind)
+		w.add("%s: %s is a %s address, which a Service cannot use", where, a, kind)
 		return
 	}
 	if !slices.Contains(*out, a) {

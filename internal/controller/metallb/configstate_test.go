@@ -22,7 +22,7 @@ func TestConfigurationState(t *testing.T) {
 		found = append(found, metallb.Problem{Kind: "IPAddressPool", Object: types.NamespacedName{Namespace: "metallb-system", Name: "x"},
 			Reason: lb.PoolInvalid.With(strings.Repeat("ä", 300))})
 	}
-	found = append(found, metallb.Problem{Kind: "L2Advertisement", Reason: lb.AdvertisementReady.With("all pools")})
+	found = append(found, metallb.Problem{Kind: "L2Advertisement", Reason: metallb.Reasons.With(metallb.AdvertisementReady, "all pools")})
 	text := summary(found)
 	if !strings.HasSuffix(text, "And 15 more.") {
 		t.Errorf("summary is %s", text)

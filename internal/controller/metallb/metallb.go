@@ -17,7 +17,6 @@ import (
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/ipam"
-	"fairlead.io/internal/lb"
 )
 
 // component is the field manager of our writes.
@@ -57,7 +56,7 @@ func NewReporter(t controller.Tools, namespace string, pod *metav1.OwnerReferenc
 	return &Reporter{
 		cache: t.Cache, client: t.Client, told: t.Told, log: t.Log, loaded: t.Loaded, usage: t.Usage,
 		reading: func() *metallb.Reading {
-			r, _ := t.Reading(lb.MetalLB).(*metallb.Reading)
+			r, _ := t.Reading(metallb.Name).(*metallb.Reading)
 			return r
 		},
 		state:   configurationState{namespace: namespace, pod: pod, has: t.Has, cache: t.Cache, client: t.Client, log: t.Log},

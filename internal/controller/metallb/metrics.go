@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
 )
@@ -59,7 +60,7 @@ func (m *Reporter) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, u := range m.usage() {
-		if u.Key.Dialect != lb.MetalLB {
+		if u.Key.Dialect != metallb.Name {
 			continue
 		}
 		v4, v6 := u.Families[lb.IPv4], u.Families[lb.IPv6]

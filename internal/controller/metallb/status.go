@@ -33,7 +33,7 @@ func (m *Reporter) Report(ctx context.Context, usage []ipam.PoolUsage) bool {
 	objects, found := &reading.Objects, slices.Clone(reading.Problems)
 	used := make(map[string]ipam.PoolUsage, len(objects.Pools))
 	for _, u := range usage {
-		if u.Key.Dialect == lb.MetalLB {
+		if u.Key.Dialect == metallb.Name {
 			used[u.Key.Name] = u
 			if u.Reason.Code == lb.PoolOverlap { // which only all pools together tell
 				found = append(found, overlap(objects, u))

@@ -11,6 +11,7 @@ import (
 	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/lb"
@@ -30,15 +31,15 @@ func allocatorOf(services int, pools ...lb.Pool) *ipam.Allocator {
 	a.SetPools(pools)
 	for i := range services {
 		a.Settle(lb.Request{Service: types.NamespacedName{Namespace: "default", Name: string(rune('a' + i))}, Families: []lb.Family{lb.IPv4},
-			Dialects: []lb.Dialect{lb.MetalLB}}, nil)
+			Dialects: []lb.Dialect{metallb.Name}}, nil)
 	}
 	return a
 }
 
 // More addresses than a number can say are never negative, in whatever order.
 func TestNumbersOfHugePools(t *testing.T) {
-	a := allocatorOf(2, lb.Pool{Key: lb.PoolKey{Dialect: lb.MetalLB, Name: "lan"}, Spans: []netipx.IPRange{span("192.0.2.0/30"), span("fd00::/48"), span("fd02::/16")}},
-		lb.Pool{Key: lb.PoolKey{Dialect: lb.MetalLB, Name: "none"}, Invalid: &lb.Reason{Code: lb.PoolInvalid}, Spans: []netipx.IPRange{span("198.51.100.0/24")}})
+	a := allocatorOf(2, lb.Pool{Key: lb.PoolKey{Dialect: metallb.Name, Name: "lan"}, Spans: []netipx.IPRange{span("192.0.2.0/30"), span("fd00::/48"), span("fd02::/16")}},
+		lb.Pool{Key: lb.PoolKey{Dialect: metallb.Name, Name: "none"}, Invalid: &lb.Reason{Code: lb.PoolInvalid}, Spans: []netipx.IPRange{span("198.51.100.0/24")}})
 	usage := map[string]ipam.PoolUsage{}
 	for _, u := range a.Usage() {
 		usage[u.Key.Name] = u
@@ -56,7 +57,7 @@ func TestNumbersOfHugePools(t *testing.T) {
 // MetalLB's alerts compare these: a pool is full when nothing can be had of it,
 // and one without an address is not.
 func TestMetricsOfMetalLB(t *testing.T) {
-	key := func(name string) lb.PoolKey { return lb.PoolKey{Dialect: lb.MetalLB, Name: name} }
+	key := func(name string) lb.PoolKey { return lb.PoolKey{Dialect: metallb.Name, Name: name} }
 	a := allocatorOf(2,
 		lb.Pool{Key: key("a"), Spans: []netipx.IPRange{span("192.0.2.0/31"), span("192.0.2.9"), span("fd00::/64")}},
 		lb.Pool{Key: key("empty"), Invalid: &lb.Reason{Code: lb.PoolInvalid}},

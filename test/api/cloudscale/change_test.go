@@ -75,7 +75,7 @@ func TestWhatChangesCost(t *testing.T) {
 			w.ResetLog()
 			key, value, _ := strings.Cut(row.set, " ")
 			w.annotate("web", key, value, "fairlead.io/dry-run", "true")
-			w.told("web", "ChangesPlanned", "; impact: "+row.impact+". Nothing is done.")
+			w.told("web", "ChangesPlanned", "; impact: "+row.impact+". Nothing was changed.")
 			if done := w.writes(); len(done) > 0 {
 				t.Errorf("a dry run did %v", done)
 			}
@@ -116,7 +116,7 @@ func TestWhatPortsCost(t *testing.T) {
 			before := fmt.Sprint(w.stateOf(row.stays))
 			w.ResetLog()
 			w.apply(strings.Replace(service(row.after), "annotations: {}", `annotations: {fairlead.io/dry-run: "true"}`, 1))
-			w.told("web", "ChangesPlanned", "; impact: "+row.impact+". Nothing is done.")
+			w.told("web", "ChangesPlanned", "; impact: "+row.impact+". Nothing was changed.")
 			if done := w.writes(); len(done) > 0 {
 				t.Errorf("a dry run did %v", done)
 			}

@@ -66,8 +66,8 @@ func TestReadOnlyToken(t *testing.T) {
 	w := newWorld(t, func(o *cloudscale.Options) { o.ReadOnlyToken = reader })
 	w.startAs(reader)
 	w.apply(web)
-	w.service("web", "says what is wrong", says("TokenReadOnly", "may only read", "Create one with read and write access"))
-	w.told("web", "SyncLoadBalancerFailed", "may only read")
+	w.service("web", "says what is wrong", says("TokenReadOnly", "is read-only", "Create one with read and write access"))
+	w.told("web", "SyncLoadBalancerFailed", "is read-only")
 	if e := fmt.Sprint(w.events("web")); strings.Contains(e, reader) {
 		t.Errorf("the token is told: %s", e)
 	}

@@ -22,6 +22,7 @@ import (
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/lb"
@@ -48,8 +49,8 @@ const (
 // provided is the configuration in which kube-vip announces, announced the one in
 // which Fairlead does, from the same pools.
 var (
-	provided  = &config.Configuration{Classes: []config.Class{{Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}}}
-	announced = &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.KubeVIP}}}}
+	provided  = &config.Configuration{Classes: []config.Class{{Backend: config.KubeVIP, Pools: []lb.Dialect{kubevip.Name}}}}
+	announced = &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{kubevip.Name}}}}
 )
 
 // clean removes everything that tests make; finalizers of Services, too.

@@ -17,11 +17,11 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
-// toyDialect has its pool in a ConfigMap; an annotation asks for an address.
-type toyDialect struct{ types.NamespacedName }
+type toyDialect struct{ types.NamespacedName } // its pool is in a ConfigMap
 
 func (toyDialect) Name() lb.Dialect    { return "toy" }
 func (toyDialect) Voice() compat.Voice { return compat.PlainVoice{} }
+func (toyDialect) Words() lb.Words     { return lb.Words{AddPool: "a box"} }
 func (d toyDialect) Kinds() []compat.Kind {
 	return []compat.Kind{{GroupVersionKind: configMaps, Object: &corev1.ConfigMap{}, List: func() runtime.Object { return &corev1.ConfigMapList{} }, Namespace: d.Namespace, Name: d.NamespacedName.Name}}
 }

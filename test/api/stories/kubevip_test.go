@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/lb"
@@ -96,7 +97,7 @@ func (c *kubevipCase) run(t *testing.T) {
 		create(t, o)
 	}
 	theRig.Start(t, func(o *controller.Options) {
-		class := config.Class{Backend: config.KubeVIP, Pools: []lb.Dialect{lb.KubeVIP}}
+		class := config.Class{Backend: config.KubeVIP, Pools: []lb.Dialect{kubevip.Name}}
 		o.Config = &config.Configuration{Classes: []config.Class{class}}
 		setup.Add(o, setup.Names{MetalLBNamespace: rig.MetalLBNamespace, KubeVIPMap: where})
 	})

@@ -12,6 +12,7 @@ import (
 
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/reasons"
 )
 
 // What kube-vip's cloud provider writes, for kube-vip to read: in the words of its
@@ -73,7 +74,7 @@ func (s *story) provided(name, addresses string) (*corev1.Service, error) {
 		return nil, fmt.Errorf("addresses are %q; condition is %v", svc.Annotations[addressesNote], c)
 	case svc.Labels["implementation"] != "kube-vip" || !slices.Contains(svc.Finalizers, cleanup):
 		return nil, fmt.Errorf("labels %v, finalizers %v", svc.Labels, svc.Finalizers)
-	case c != nil && !lb.Reasons[lb.Code(c.Reason)].Ready:
+	case c != nil && !reasons.All[lb.Code(c.Reason)].Ready:
 		return nil, fmt.Errorf("condition is %v", c)
 	case len(svc.Status.Conditions) > 0:
 		return nil, fmt.Errorf("conditions are %v", svc.Status.Conditions)

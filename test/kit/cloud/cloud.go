@@ -99,6 +99,6 @@ func (c *Cloud) Serve(t testing.TB, token string, change ...func(*controller.Bac
 			o.Backends = map[config.Backend]controller.Backend{}
 		}
 		o.Backends[config.Cloudscale] = b
-		o.Dialects = append(o.Dialects, format.Format{})
+		o.Dialects = append(o.Dialects, format.Dialect{})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/reasons"
 	"fairlead.io/internal/setup"
 	"fairlead.io/test/kit/process"
 )
@@ -24,6 +25,7 @@ func (r *Rig) Start(t testing.TB, change ...func(*controller.Options)) (stop fun
 		Config:         config.Default(),
 		Log:            slog.New(slog.NewTextHandler(process.LogOf(t, "the controller"), nil)),
 		Namespace:      "kube-system",
+		Reasons:        reasons.All,
 		Workers:        8,
 		HealthAddress:  "127.0.0.1:0",
 		MetricsAddress: "127.0.0.1:0",

@@ -8,7 +8,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// What the model knows about Classic pools.
+// What the model knows about SinglePools.
 
 // homes are the pools from which o may say that it has x, as they are tried.
 func (m *model) homes(o *owner, x netip.Addr) (homes []lb.Pool) {
@@ -27,9 +27,9 @@ func (m *model) homes(o *owner, x netip.Addr) (homes []lb.Pool) {
 
 func (m *model) inPool(o *owner, x netip.Addr) bool { return len(m.homes(o, x)) > 0 }
 
-// source names the Classic pool from which o has x, if it is from one.
+// source names the SinglePool from which o has x, if it is from one.
 func (m *model) source(o *owner, x netip.Addr) (key lb.PoolKey) {
-	if homes := m.homes(o, x); len(homes) > 0 && homes[0].Classic {
+	if homes := m.homes(o, x); len(homes) > 0 && homes[0].SinglePool {
 		key = homes[0].Key
 	}
 	return key
@@ -40,7 +40,7 @@ func (m *model) together(o *owner, x, y netip.Addr) bool {
 }
 
 // tell writes down what o has in the order in which it is told: IPv4 first if it
-// is of a Classic pool; as before, if it is of none.
+// is of a SinglePool; as before, if it is of none.
 func (m *model) tell(o *owner) {
 	order := slices.Clone(o.req.Families)
 	none := true
@@ -70,14 +70,14 @@ func (m *model) tell(o *owner) {
 	}
 }
 
-// mixed says whether any Classic pool plays a part for o.
+// mixed says whether any SinglePool plays a part for o.
 func (m *model) mixed(o *owner) bool {
 	for f, x := range o.has {
 		if !o.leased[f] && m.source(o, x) != (lb.PoolKey{}) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(m.candidates(o), func(p lb.Pool) bool { return p.Classic })
+	return slices.ContainsFunc(m.candidates(o), func(p lb.Pool) bool { return p.SinglePool })
 }
 
 // sources are the sets of pools of which all addresses of o are to be of one.
@@ -85,7 +85,7 @@ func (m *model) sources(o *owner) (all [][]lb.Pool) {
 	var others []lb.Pool
 	place := -1
 	for _, p := range m.candidates(o) {
-		if p.Classic {
+		if p.SinglePool {
 			all = append(all, []lb.Pool{p})
 			continue
 		}
@@ -124,7 +124,7 @@ func (m *model) fill(o *owner, missing []lb.Family, pair bool) {
 	}
 	for _, source := range sources {
 		var key lb.PoolKey
-		if len(source) > 0 && source[0].Classic {
+		if len(source) > 0 && source[0].SinglePool {
 			key = source[0].Key
 		}
 		goes := true
@@ -156,7 +156,7 @@ func (m *model) fill(o *owner, missing []lb.Family, pair bool) {
 	}
 }
 
-// fillFirst gives o of Classic pool p the first that is free or can be shared.
+// fillFirst gives o of SinglePool p the first that is free or can be shared.
 func (m *model) fillFirst(o *owner, f lb.Family, p lb.Pool) {
 	x := m.firstFree(p, f)
 	if x.IsValid() && !m.quotaAllows(p, o, x) {

@@ -1,0 +1,27 @@
+// Package reasons is the closed list of everything that Fairlead can tell a user.
+// It only puts the tables of the parts together, for the program and for the
+// reference page.
+package reasons
+
+import (
+	"fairlead.io/internal/backend/cloudscale"
+	"fairlead.io/internal/compat/kubevip"
+	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/nodes"
+)
+
+// tables of all parts: whoever adds a backend or a configuration format adds its
+// table here.
+var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, cloudscale.Reasons, nodes.Reasons}
+
+// All reasons of all parts.
+var All = merged()
+
+func merged() lb.Table {
+	all, err := lb.Merge(tables...)
+	if err != nil { // two parts of one program: a test finds it
+		panic(err)
+	}
+	return all
+}
