@@ -218,7 +218,7 @@ func (b Backend) FromPools() bool { return b == Announce || b == KubeVIP }
 // FromPools says whether any class has addresses from pools.
 func (c *Configuration) FromPools() bool { return slices.ContainsFunc(c.Backends(), Backend.FromPools) }
 
-// Backends are those of the classes that are served, each once.
+// Backends are those of the classes that are served, each once, sorted.
 func (c *Configuration) Backends() []Backend {
 	var out []Backend
 	for _, class := range c.Classes {
@@ -226,6 +226,7 @@ func (c *Configuration) Backends() []Backend {
 			out = append(out, class.Backend)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

@@ -47,7 +47,7 @@ type memo struct {
 // about why.
 func (m *memo) news(out *lb.Outcome, reason lb.Reason) (tell []lb.Reason) {
 	for _, r := range out.Tell {
-		if !slices.ContainsFunc(m.also, r.Same) {
+		if !slices.ContainsFunc(m.also, r.Equal) {
 			tell = append(tell, r)
 		}
 	}
@@ -55,9 +55,9 @@ func (m *memo) news(out *lb.Outcome, reason lb.Reason) (tell []lb.Reason) {
 	m.working = out.Done > 0 || m.working && out.Passing
 	last := m.reason.Swap(&reason)
 	switch {
-	case reason.Code == "" || reason.Same(m.told):
+	case reason.Code == "" || reason.Equal(m.told):
 		return tell
-	case out.Passing && (m.working || last != nil && last.Same(reason)):
+	case out.Passing && (m.working || last != nil && last.Equal(reason)):
 		return tell
 	}
 	if !out.Passing { // after which it stands as before

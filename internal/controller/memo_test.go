@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	fine     = lb.Reason{Code: lb.Ready, Text: "It has 192.0.2.7."}
-	full     = lb.Reason{Code: lb.PoolExhausted, Text: "Full."}
+	fine     = lb.Rebuilt(lb.Ready, "It has 192.0.2.7.", true)
+	full     = lb.Rebuilt(lb.PoolExhausted, "Full.", false)
 	busy     = lb.Reason{Code: lb.CloudBusy, Text: "Under way."}
 	updated  = lb.Reason{Code: lb.UpdatedLoadBalancer, Text: "One port more."}
 	ensuring = lb.Reason{Code: lb.EnsuringLoadBalancer, Text: "A load balancer."}
@@ -27,7 +27,7 @@ type look struct {
 func checkNews(t *testing.T, m *memo, looks []look) {
 	t.Helper()
 	for _, l := range looks {
-		if got := m.news(&l.out, l.out.Reason); !slices.Equal(got, l.want) {
+		if got := m.news(&l.out, l.out.Reason); !slices.EqualFunc(got, l.want, lb.Reason.Equal) {
 			t.Errorf("%s: told %v, want %v", l.name, got, l.want)
 		}
 	}
@@ -85,10 +85,11 @@ func TestNewsBesides(t *testing.T) {
 // event.
 func TestRestartRepeatsNoEvent(t *testing.T) {
 	now := time.Now()
+	read := lb.Reason{Code: full.Code, Text: full.Text} // of which nothing else is known
 	for name, m := range map[string]*memo{
-		"in our condition":   new(memos).of(&lb.Service{Says: &lb.Condition{Reason: full}}, nil, now),
-		"elsewhere":          new(memos).of(&lb.Service{}, &full, now),
-		"the condition wins": new(memos).of(&lb.Service{Says: &lb.Condition{Reason: full}}, &fine, now),
+		"in our condition":   new(memos).of(&lb.Service{Says: &lb.Condition{Reason: read}}, nil, now),
+		"elsewhere":          new(memos).of(&lb.Service{}, &read, now),
+		"the condition wins": new(memos).of(&lb.Service{Says: &lb.Condition{Reason: read}}, &fine, now),
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkNews(t, m, []look{

@@ -81,11 +81,11 @@ func TestGivenBackAddressesAreTold(t *testing.T) {
 		now    []netip.Addr
 		want   string
 	}{
-		"another address": {change: func(r *lb.Request) { r.Addresses = other }, now: other, want: "it asks for another address"},
-		"another pool":    {change: func(r *lb.Request) { r.Pool, r.Addresses = "edge", nil }, now: other, want: "it asks for another pool"},
-		"another key":     {change: func(r *lb.Request) { r.ShareKey = "b" }, want: "with the sharing key"},
-		"other families":  {change: func(r *lb.Request) { r.Families = []lb.Family{lb.IPv6} }, want: "it asks for other IP families"},
-		"to move":         {change: func(r *lb.Request) { r.Reallocate = true }, now: other, want: "it asks to be moved"},
+		"another address": {change: func(r *lb.Request) { r.Addresses = other }, now: other, want: "it requests another address"},
+		"another pool":    {change: func(r *lb.Request) { r.Pool, r.Addresses = "edge", nil }, now: other, want: "it requests another pool"},
+		"another key":     {change: func(r *lb.Request) { r.ShareKey = "b" }, want: "its new sharing key, ports or traffic policy do not fit there"},
+		"other families":  {change: func(r *lb.Request) { r.Families = []lb.Family{lb.IPv6} }, want: "it requests other IP families"},
+		"to move":         {change: func(r *lb.Request) { r.Reallocate = true }, now: other, want: "it requests a move"},
 		"lost it":         {change: func(*lb.Request) {}, now: other},
 		"keeps it":        {change: func(r *lb.Request) { r.ShareKey = "b" }, now: has},
 		"gets another":    {change: func(r *lb.Request) { r.Policy = lb.PreferDualStack }, now: append(other, has...)},

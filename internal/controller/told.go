@@ -43,7 +43,7 @@ func (t *Told) Meet(uid types.UID, conditions []metav1.Condition) {
 func (t *Told) Tell(about corev1.ObjectReference, voice compat.Voice, r lb.Reason) {
 	have := t.last[about.UID]
 	t.last[about.UID] = saidOf{r, true}
-	if !have.reason.Same(r) && (have.known || r.Warning()) {
+	if !have.reason.Equal(r) && (have.known || r.Warning()) {
 		t.events.add(about, voice.Event(r, nil, nil), r.Warning())
 	}
 }

@@ -34,8 +34,8 @@ func (r Reason) Warning() bool { return r.facts.warning }
 // condition.
 func (r Reason) EventOnly() bool { return r.facts.eventOnly }
 
-// Same says whether two reasons tell the same, be one of them read from an object.
-func (r Reason) Same(o Reason) bool { return r.Code == o.Code && r.Text == o.Text }
+// Equal says whether two reasons tell the same, be one of them read from an object.
+func (r Reason) Equal(o Reason) bool { return r.Code == o.Code && r.Text == o.Text }
 
 func (r Reason) String() string { return string(r.Code) + ": " + r.Text }
 

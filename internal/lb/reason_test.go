@@ -85,10 +85,10 @@ func TestReasonFacts(t *testing.T) {
 // What is read from an object says the same as what was written there.
 func TestRebuilt(t *testing.T) {
 	r := NoPool.With("a pool")
-	if back := Rebuilt(r.Code, r.Text, false); !back.Same(r) || !r.Same(back) || back.Ready() || !back.Warning() {
+	if back := Rebuilt(r.Code, r.Text, false); !back.Equal(r) || !r.Equal(back) || back.Ready() || !back.Warning() {
 		t.Errorf("%+v", back)
 	}
-	if back := Rebuilt(Ready, "x", true); !back.Ready() || back.Same(r) || back.Same(Rebuilt(Ready, "y", true)) {
+	if back := Rebuilt(Ready, "x", true); !back.Ready() || back.Equal(r) || back.Equal(Rebuilt(Ready, "y", true)) {
 		t.Errorf("%+v", back)
 	}
 }

@@ -56,7 +56,7 @@ func amend(r *lb.Request, s *lb.Service) {
 }
 
 func contradiction(annotation, ours string, theirs Asked) string {
-	return fmt.Sprintf("Annotation %s asks for %q and annotation %s for %q; remove one of them", annotation, ours, theirs.Annotation, theirs.Value)
+	return fmt.Sprintf("Annotation %s requests %q, and annotation %s requests %q; remove one of them", annotation, ours, theirs.Annotation, theirs.Value)
 }
 
 func sameSet(a, b []netip.Addr) bool {
