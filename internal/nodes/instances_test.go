@@ -235,8 +235,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{newNode("nobody", ""), NodeNotFound, `cloudscale.ch has no server named "nobody"`},
 		{newNode("x", "cloudscale://"+gone), NodeNotFound, "no server with the UUID " + gone},
-		{newNode("twin", ""), NodeAmbiguous, "2 servers are named \"twin\", so the node stays uninitialized. Set the node's spec.providerID to the one that it is (cloudscale://" + uuid3 + ", cloudscale://" + uuid4},
-		{newNode("x", "aws:///i-0"), NodeForeign, "aws:///i-0 is not like cloudscale://UUID"},
+		{newNode("twin", ""), NodeAmbiguous, "2 servers are named \"twin\", so the node stays uninitialized. Set the node's spec.providerID to the right one (cloudscale://" + uuid3 + ", cloudscale://" + uuid4},
+		{newNode("x", "aws:///i-0"), NodeForeign, "aws:///i-0 does not have the form cloudscale://UUID"},
 	} {
 		_, err := p.instances().InstanceMetadata(t.Context(), test.node)
 		r, ok := errors.AsType[*refusal](err)

@@ -50,7 +50,7 @@ func TestAnotherCloud(t *testing.T) {
 	}{
 		{"mars", "", NodeNotFound, `The Moon has no server named "mars"`},
 		{"twin", "", NodeAmbiguous, "(moon:///2, moon:///3, …)"},
-		{"crater", "mars:///1", NodeForeign, "providerID mars:///1 is not like moon:///UUID. If the node is a server of The Moon,"},
+		{"crater", "mars:///1", NodeForeign, "providerID mars:///1 does not have the form moon:///UUID. If the node is a server of The Moon,"},
 	} {
 		_, err := of.InstanceMetadata(t.Context(), newNode(test.name, test.providerID))
 		r, is := errors.AsType[*refusal](err)
