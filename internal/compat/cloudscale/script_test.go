@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 			case "unknown":
 				return strings.Join(append(Unknown(s), ""), "\n")
 			case "events":
-				return showEvents(text)
+				return showEvents(t, text)
 			default:
 				t.Errorf("what is %q?", name)
 			}
@@ -99,12 +99,25 @@ func showProblems(s *lb.Service, v Version) string {
 }
 
 // showEvents tells the reasons whose codes lines start with.
-func showEvents(lines string) string {
+func showEvents(t *testing.T, lines string) string {
+	t.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(lines) {
 		code, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-		e := Dialect{}.Voice().Event(lb.Reason{Code: lb.Code(code), Text: "It is so."}, nil, nil)
+		e := Dialect{}.Voice().Event(reasonOf(t, lb.Code(code)), nil, nil)
 		fmt.Fprintf(&out, "%s: %s by %s: %s\n", code, e.Reason, cmp.Or(e.Component, "Fairlead"), e.Message)
 	}
 	return out.String()
+}
+
+// reasonOf is a reason of a table: only that knows whether all is well.
+func reasonOf(t *testing.T, code lb.Code) lb.Reason {
+	t.Helper()
+	table := lb.Common
+	if _, known := table[code]; !known {
+		t.Fatalf("what is reason %q?", code)
+	}
+	r := table.With(code, table[code].Sample...)
+	r.Text = "It is so."
+	return r
 }

@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 			case "asks":
 				return showService(config, s)
 			case "events":
-				return showEvents(text)
+				return showEvents(t, text)
 			default:
 				t.Errorf("what is %q?", name)
 			}
@@ -167,12 +167,28 @@ func requestOf(s *lb.Service) lb.Request {
 }
 
 // showEvents tells the reasons whose codes lines start with.
-func showEvents(lines string) string {
+func showEvents(t *testing.T, lines string) string {
+	t.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(lines) {
 		code, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-		e := Dialect{}.Voice().Event(lb.Reason{Code: lb.Code(code), Text: "It is so."}, &lb.Request{}, &lb.Verdict{})
+		e := Dialect{}.Voice().Event(reasonOf(t, lb.Code(code)), &lb.Request{}, &lb.Verdict{})
 		fmt.Fprintf(&out, "%s: %s by %s: %s\n", code, e.Reason, cmp.Or(e.Component, "Fairlead"), e.Message)
 	}
 	return out.String()
+}
+
+// reasonOf is a reason of a table: only that knows whether all is well.
+func reasonOf(t *testing.T, code lb.Code) lb.Reason {
+	t.Helper()
+	table := lb.Common
+	if _, own := Reasons[code]; own {
+		table = Reasons
+	}
+	if _, known := table[code]; !known {
+		t.Fatalf("what is reason %q?", code)
+	}
+	r := table.With(code, table[code].Sample...)
+	r.Text = "It is so."
+	return r
 }
