@@ -32,7 +32,7 @@ status:
 // object, which is where the spec is, is written first; the status is then made again.
 func TestPatch(t *testing.T) {
 	text := func(s string) *string { return &s }
-	ready := lb.Reason{Code: lb.Ready, Text: "Here."}
+	ready := lb.Rebuilt(lb.Ready, "Here.", true)
 	vip := func(ip string) lb.Ingress { return lb.Ingress{IP: ip, Mode: lb.IPModeVIP} }
 	for name, test := range map[string]struct {
 		service        string
@@ -41,7 +41,7 @@ func TestPatch(t *testing.T) {
 	}{
 		"nothing":                {service: has},
 		"nothing, on nothing":    {service: `{}`},
-		"reason alone":           {service: has, outcome: lb.Outcome{Reason: lb.Reason{Code: lb.NoPool, Text: "None."}}},
+		"reason alone":           {service: has, outcome: lb.Outcome{Reason: lb.Rebuilt(lb.NoPool, "None.", false)}},
 		"as it is":               {service: has, outcome: lb.Outcome{Reason: ready, Condition: lb.ConditionSays, Ingress: []lb.Ingress{vip("192.0.2.7")}, Marks: lb.Marks{Annotations: map[string]string{"a": "b", "x": ""}, Labels: map[string]string{"c": "d", "x": ""}, Finalizers: []string{"example.com/mine"}, Removed: []string{"example.com/x"}, LoadBalancerIP: text("192.0.2.9")}}},
 		"cleared, and is so":     {service: `{}`, outcome: lb.Outcome{Ingress: []lb.Ingress{}, Condition: lb.ConditionGoes, Marks: lb.Marks{LoadBalancerIP: text("")}}},
 		"cleared":                {service: has, outcome: lb.Outcome{Ingress: []lb.Ingress{}}, status: `{"metadata":{"resourceVersion":"7"},"status":{"loadBalancer":{"ingress":null}}}`},
@@ -51,8 +51,8 @@ func TestPatch(t *testing.T) {
 		"a host name":            {service: has, outcome: lb.Outcome{Ingress: []lb.Ingress{{Hostname: "web.example"}}}, status: `{"metadata":{"resourceVersion":"7"},"status":{"loadBalancer":{"ingress":[{"hostname":"web.example"}]}}}`},
 		"with ports of somebody": {service: `{status: {loadBalancer: {ingress: [{ip: 192.0.2.7, ipMode: VIP, ports: [{port: 80, protocol: TCP}]}]}}}`, outcome: lb.Outcome{Ingress: []lb.Ingress{vip("192.0.2.7")}}, status: `{"metadata":{"resourceVersion":""},"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.7","ipMode":"VIP"}]}}}`},
 
-		"other words":         {service: has, outcome: lb.Outcome{Condition: lb.ConditionSays, Reason: lb.Reason{Code: lb.Ready, Text: "There."}}, status: `{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"type":"fairlead.io/Ready","status":"True","lastTransitionTime":"2026-03-01T10:00:00Z","reason":"Ready","message":"There."}]}}`},
-		"not any more":        {service: has, outcome: lb.Outcome{Condition: lb.ConditionSays, Reason: lb.Reason{Code: lb.NoPool, Text: "None."}}, status: `{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"type":"fairlead.io/Ready","status":"False","lastTransitionTime":"2026-03-01T12:00:00Z","reason":"NoPool","message":"None."}]}}`},
+		"other words":         {service: has, outcome: lb.Outcome{Condition: lb.ConditionSays, Reason: lb.Rebuilt(lb.Ready, "There.", true)}, status: `{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"type":"fairlead.io/Ready","status":"True","lastTransitionTime":"2026-03-01T10:00:00Z","reason":"Ready","message":"There."}]}}`},
+		"not any more":        {service: has, outcome: lb.Outcome{Condition: lb.ConditionSays, Reason: lb.Rebuilt(lb.NoPool, "None.", false)}, status: `{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"type":"fairlead.io/Ready","status":"False","lastTransitionTime":"2026-03-01T12:00:00Z","reason":"NoPool","message":"None."}]}}`},
 		"the first condition": {service: `{}`, outcome: lb.Outcome{Condition: lb.ConditionSays, Reason: ready}, status: `{"metadata":{"resourceVersion":""},"status":{"conditions":[{"type":"fairlead.io/Ready","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z","reason":"Ready","message":"Here."}]}}`},
 		"condition goes":      {service: has, outcome: lb.Outcome{Condition: lb.ConditionGoes}, status: `{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"$patch":"delete","type":"fairlead.io/Ready"}]}}`},
 
@@ -60,7 +60,7 @@ func TestPatch(t *testing.T) {
 		"labels":         {service: has, outcome: lb.Outcome{Marks: lb.Marks{Labels: map[string]string{"c": "e", "n": "1"}}}, status: `{"metadata":{"labels":{"c":"e","n":"1"},"resourceVersion":"7"}}`},
 		"finalizers":     {service: has, outcome: lb.Outcome{Keep: true, Marks: lb.Marks{Finalizers: []string{"example.com/mine", "example.com/new"}}}, status: `{"metadata":{"finalizers":["example.com/new"],"resourceVersion":"7"}}`},
 		"finalizer goes": {service: has, outcome: lb.Outcome{Marks: lb.Marks{Removed: []string{"example.com/mine", "example.com/x"}}}, status: `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/mine"],"resourceVersion":"7"}}`},
-		"all in one":     {service: has, outcome: lb.Outcome{Reason: lb.Reason{Code: lb.Ready, Text: "There."}, Condition: lb.ConditionSays, Ingress: []lb.Ingress{}, Marks: lb.Marks{Annotations: map[string]string{"a": ""}, Labels: map[string]string{"c": ""}, Removed: []string{"example.com/mine"}}}, status: `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/mine"],"annotations":{"a":null},"labels":{"c":null},"resourceVersion":"7"},"status":{"conditions":[{"type":"fairlead.io/Ready","status":"True","lastTransitionTime":"2026-03-01T10:00:00Z","reason":"Ready","message":"There."}],"loadBalancer":{"ingress":null}}}`},
+		"all in one":     {service: has, outcome: lb.Outcome{Reason: lb.Rebuilt(lb.Ready, "There.", true), Condition: lb.ConditionSays, Ingress: []lb.Ingress{}, Marks: lb.Marks{Annotations: map[string]string{"a": ""}, Labels: map[string]string{"c": ""}, Removed: []string{"example.com/mine"}}}, status: `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/mine"],"annotations":{"a":null},"labels":{"c":null},"resourceVersion":"7"},"status":{"conditions":[{"type":"fairlead.io/Ready","status":"True","lastTransitionTime":"2026-03-01T10:00:00Z","reason":"Ready","message":"There."}],"loadBalancer":{"ingress":null}}}`},
 
 		"in the spec":             {service: `{}`, outcome: lb.Outcome{Marks: lb.Marks{Annotations: map[string]string{"a": "b"}, LoadBalancerIP: text("192.0.2.7")}}, object: `{"metadata":{"annotations":{"a":"b"},"resourceVersion":""},"spec":{"loadBalancerIP":"192.0.2.7"}}`},
 		"off the spec":            {service: has, outcome: lb.Outcome{Marks: lb.Marks{Removed: []string{"example.com/mine"}, LoadBalancerIP: text("")}}, object: `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/mine"],"resourceVersion":"7"},"spec":{"loadBalancerIP":null}}`},

@@ -76,13 +76,13 @@ status:
 			SourceRanges: []string{"10.0.0.0/8", "x"},
 		},
 		Ingress: []lb.Ingress{{IP: "192.0.2.7", Mode: lb.IPModeVIP}, {Hostname: "web.example", Ports: true}, {IP: "x"}},
-		Says:    &lb.Condition{Reason: lb.Reason{Code: lb.Ready, Text: "The Service has 192.0.2.7."}, True: true, Since: time.Date(2026, 3, 1, 13, 0, 0, 0, time.UTC)},
+		Says:    &lb.Condition{Reason: lb.Rebuilt(lb.Ready, "The Service has 192.0.2.7.", true), True: true, Since: time.Date(2026, 3, 1, 13, 0, 0, 0, time.UTC)},
 	}
 	if diff := cmp.Diff(want, Service(s)); diff != "" {
 		t.Error(diff)
 	}
-	if !Service(s).Attested() {
-		t.Error("its address is not known as ours")
+	if !Service(s).Attested() || !Service(s).Says.Ready() {
+		t.Error("its address is not known as ours, or it is not known to be well")
 	}
 }
 
