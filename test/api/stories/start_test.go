@@ -29,7 +29,11 @@ func (s *story) start(args []string) error {
 	}
 	getenv := func(name string) string { return p.env[name] }
 	if p.config == nil {
-		if p.config, err = config.FromEnv(getenv); err != nil {
+		var clouds []config.Cloud
+		if getenv(cloudToken) != "" {
+			clouds = []config.Cloud{config.CloudscaleNodes}
+		}
+		if p.config, err = config.FromEnv(getenv, clouds...); err != nil {
 			return err
 		}
 	}
