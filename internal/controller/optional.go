@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
-	"fairlead.io/internal/kinds"
 	"fairlead.io/internal/lb"
 )
 
@@ -44,9 +44,9 @@ var (
 	kindAgent      = v1alpha1.GroupVersion.WithKind("Agent")
 )
 
-func resourceOf(k *compat.Kind) kinds.Resource {
+func resourceOf(k *compat.Kind) apikinds.Resource {
 	plural, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind)
-	return kinds.Resource{GroupVersionResource: plural, Namespace: k.Namespace, Name: k.Name}
+	return apikinds.Resource{GroupVersionResource: plural, Namespace: k.Namespace, Name: k.Name}
 }
 
 // optional are kinds that need not be there, or that we need not be allowed to
@@ -54,7 +54,7 @@ func resourceOf(k *compat.Kind) kinds.Resource {
 // be read is watched; what cannot is asked for again and again.
 type optional struct {
 	all       []compat.Kind
-	discovery kinds.Discovery
+	discovery apikinds.Discovery
 	rest      rest.Interface
 	cache     cache.Cache
 	log       *slog.Logger
@@ -120,7 +120,7 @@ func (o *optional) look(ctx context.Context) error {
 			continue
 		}
 		if k.Group != "" {
-			there, err := kinds.Present(ctx, asked, k.GroupVersionKind)
+			there, err := apikinds.Present(ctx, asked, k.GroupVersionKind)
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (o *optional) look(ctx context.Context) error {
 				continue
 			}
 		}
-		why, err := kinds.Refused(ctx, o.rest, resourceOf(&k))
+		why, err := apikinds.Refused(ctx, o.rest, resourceOf(&k))
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (o *optional) informers() []cache.Informer {
 
 // remembering asks for each group and version once.
 type remembering struct {
-	kinds.Discovery
+	apikinds.Discovery
 	lists map[string]*metav1.APIResourceList
 }
 

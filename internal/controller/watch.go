@@ -31,11 +31,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
-	"fairlead.io/internal/patient"
 )
 
 // A failed write is tried again after retryFirst, doubling to retryMost: an API
@@ -198,7 +198,7 @@ type promptCache struct {
 
 func newCache(log *slog.Logger, cs *classes, k *optional) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
-		inner, err := patient.NewCache(log)(c, o)
+		inner, err := apiretry.NewCache(log)(c, o)
 		return promptCache{inner, cs, k}, err
 	}
 }

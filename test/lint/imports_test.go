@@ -11,8 +11,8 @@ var layers = [][]string{
 	{"api/...", "internal/prose"},
 	{"internal/cloud", "internal/lb"},
 	{
-		"internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/kinds", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
+		"internal/apikinds", "internal/apiretry", "internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/ipam", "internal/apikinds", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/apiretry", "internal/serve", "internal/wire",
 	},
 	{
 		"internal/compat/cloud", "internal/compat/native",

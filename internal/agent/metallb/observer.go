@@ -28,8 +28,8 @@ import (
 	"fairlead.io/internal/agent"
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat/metallb"
-	"fairlead.io/internal/kinds"
 	"fairlead.io/internal/lb"
 )
 
@@ -107,11 +107,11 @@ func (m *Observer) Run(ctx context.Context) {
 
 // write waits for a kind, and then writes objects of it whenever something arrives,
 // or somebody changes those of this node.
-func (m *Observer) write(ctx context.Context, d kinds.Discovery, kind client.Object, name string, own cache.Options, there *atomic.Bool,
+func (m *Observer) write(ctx context.Context, d apikinds.Discovery, kind client.Object, name string, own cache.Options, there *atomic.Bool,
 	arrived chan struct{}, pass func(context.Context) (bool, error)) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	for kinds.Await(ctx, d, sources.MetalLBKinds(name)...) == nil {
+	for apikinds.Await(ctx, d, sources.MetalLBKinds(name)...) == nil {
 		c, err := sources.NamespaceCache(m.o.REST, m.o.Namespace, m.o.Log, own)
 		if err == nil {
 			err = wakeOn(ctx, c, kind, arrived)

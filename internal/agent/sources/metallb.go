@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apimetallb "fairlead.io/api/metallb"
-	"fairlead.io/internal/kinds"
-	"fairlead.io/internal/patient"
+	"fairlead.io/internal/apikinds"
+	"fairlead.io/internal/apiretry"
 )
 
 // MetalLBKinds returns kinds of MetalLB's by name.
@@ -37,7 +37,7 @@ func (r *Reader) followMetalLB(ctx, background context.Context, running *sync.Wa
 		return fmt.Errorf("make client: %w", err)
 	}
 	wanted := MetalLBKinds("IPAddressPool", "L2Advertisement")
-	there, err := kinds.Present(ctx, d, wanted...)
+	there, err := apikinds.Present(ctx, d, wanted...)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (r *Reader) followMetalLB(ctx, background context.Context, running *sync.Wa
 		return r.readMetalLB(ctx, background, running, changed)
 	}
 	running.Go(func() {
-		for kinds.Await(background, d, wanted...) == nil {
+		for apikinds.Await(background, d, wanted...) == nil {
 			err := r.readMetalLB(background, background, running, changed)
 			if err == nil || background.Err() != nil {
 				return
@@ -99,7 +99,7 @@ func NamespaceCache(c *rest.Config, namespace string, log *slog.Logger, options 
 		selector = fields.AndSelectors(selector, options.DefaultFieldSelector)
 	}
 	options.DefaultFieldSelector = selector
-	out, err := patient.NewCache(log)(c, options)
+	out, err := apiretry.NewCache(log)(c, options)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}

@@ -1,4 +1,4 @@
-package kinds_test
+package apikinds_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"fairlead.io/api/metallb"
-	"fairlead.io/internal/kinds"
+	"fairlead.io/internal/apikinds"
 )
 
 // Rights are tried out: to list and to watch, of one object or of all.
@@ -31,13 +31,13 @@ func TestRefused(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	resource := func(namespace, name string) kinds.Resource {
-		return kinds.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: namespace, Name: name}
+	resource := func(namespace, name string) apikinds.Resource {
+		return apikinds.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: namespace, Name: name}
 	}
-	check := func(of kinds.Resource, want string) {
+	check := func(of apikinds.Resource, want string) {
 		t.Helper()
 		for { // rights take a moment
-			why, err := kinds.Refused(ctx, as.Discovery().RESTClient(), of)
+			why, err := apikinds.Refused(ctx, as.Discovery().RESTClient(), of)
 			switch {
 			case err != nil:
 				t.Fatalf("%v: %v; last it was %q", of, err, why)
@@ -47,7 +47,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	check(resource("default", "one"), `configmaps "one" is forbidden: User "reader" cannot list resource "configmaps"`)
-	check(kinds.Resource{GroupVersionResource: metallb.GroupVersion.WithResource("communities")}, `forbidden: User "reader" cannot list`)
+	check(apikinds.Resource{GroupVersionResource: metallb.GroupVersion.WithResource("communities")}, `forbidden: User "reader" cannot list`)
 
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: user}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"one"}, Verbs: []string{"list"}}}}
@@ -69,5 +69,5 @@ func TestRefused(t *testing.T) {
 	check(resource("", ""), "forbidden")
 
 	as = admin
-	check(kinds.Resource{GroupVersionResource: metallb.GroupVersion.WithResource("communities")}, "could not find the requested resource")
+	check(apikinds.Resource{GroupVersionResource: metallb.GroupVersion.WithResource("communities")}, "could not find the requested resource")
 }

@@ -5,10 +5,10 @@
 //
 //	d, err := discovery.NewDiscoveryClientForConfig(config)
 //	pools := metallb.GroupVersion.WithKind("IPAddressPool")
-//	there, err := kinds.Present(ctx, d, pools)
+//	there, err := apikinds.Present(ctx, d, pools)
 //	…
 //	go func() {
-//		if kinds.Await(ctx, d, pools) == nil {
+//		if apikinds.Await(ctx, d, pools) == nil {
 //			informer, err := cache.GetInformer(ctx, &metallb.IPAddressPool{}, …)
 //		}
 //	}()
@@ -18,7 +18,7 @@
 //
 // An API server that does not answer is not one that says no: all of them then
 // wait until it does.
-package kinds
+package apikinds
 
 import (
 	"context"

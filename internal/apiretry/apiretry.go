@@ -1,7 +1,7 @@
-// Package patient keeps watches waiting for an API server that is away. Without
-// it, an informer that was refused a few times tries again only after up to a
-// minute, long after the API server is back.
-package patient
+// Package apiretry retries lists and watches while the API server does not answer.
+// Without it, an informer backs off after a few failures and tries again only after
+// up to a minute, long after the API server is back.
+package apiretry
 
 import (
 	"log/slog"
