@@ -1,23 +1,23 @@
-// Package kinds tells whether the API server serves kinds that need not be
-// there: those of a system that may or may not be installed, or be installed
-// later. Present asks once, for what has to be decided at the start; Await is for
-// a goroutine that begins to watch kinds as soon as they are there:
+// Package apikinds follows kinds that the API server may not serve yet: those of a
+// system that may be installed later or never, or that we have no right to read yet:
 //
-//	d, err := discovery.NewDiscoveryClientForConfig(config)
-//	pools := metallb.GroupVersion.WithKind("IPAddressPool")
-//	there, err := apikinds.Present(ctx, d, pools)
-//	…
-//	go func() {
-//		if apikinds.Await(ctx, d, pools) == nil {
-//			informer, err := cache.GetInformer(ctx, &metallb.IPAddressPool{}, …)
-//		}
-//	}()
+//	kinds, err := apikinds.New(config, log, dialect.Kinds()...)
 //
-// Refused is about rights: a kind may be there, and we may not be allowed to read
-// it.
+// There are two ways to use it. The controller watches each kind as soon as it can,
+// with one cache, and asks for rights first, since it reports what is missing:
 //
-// An API server that does not answer is not one that says no: all of them then
-// wait until it does.
+//	kinds.Cache = mgr.GetCache()
+//	err = kinds.Look(ctx)         // watch what is there
+//	err = kinds.Follow(kind, …)   // now, or when it comes
+//	err = mgr.Add(kinds)          // and look again
+//
+// Agents need all kinds of a set or none, in a cache that they make only then. There
+// may be hundreds of agents: they ask less often, and only for what is served.
+//
+//	there, err := kinds.Served(ctx)
+//	err = kinds.WhenServed(ctx, "not watched yet; trying again", watch)
+//
+// An API server that does not answer has not said no: all of these wait until it does.
 package apikinds
 
 import (
@@ -39,18 +39,18 @@ const (
 	pause = time.Second
 )
 
-// Discovery is what is asked, as client-go's discovery client has it.
-type Discovery interface {
+// discoverer is what is asked, as client-go's discovery client has it.
+type discoverer interface {
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Present says whether the API server serves all of kinds. It waits for its
+// present says whether the API server serves all of kinds. It waits for its
 // answer, and fails only if ctx ends before.
-func Present(ctx context.Context, d Discovery, kinds ...schema.GroupVersionKind) (bool, error) {
+func present(ctx context.Context, d discoverer, kinds ...schema.GroupVersionKind) (bool, error) {
 	for {
-		present, err := ask(ctx, d, kinds)
+		there, err := ask(ctx, d, kinds)
 		if err == nil {
-			return present, nil
+			return there, nil
 		}
 		if err := wait(ctx, pause); err != nil {
 			return false, err
@@ -58,12 +58,12 @@ func Present(ctx context.Context, d Discovery, kinds ...schema.GroupVersionKind)
 	}
 }
 
-// Await returns once the API server serves all of kinds. It fails only if ctx
+// await returns once the API server serves all of kinds. It fails only if ctx
 // ends before.
-func Await(ctx context.Context, d Discovery, kinds ...schema.GroupVersionKind) error {
+func await(ctx context.Context, d discoverer, kinds ...schema.GroupVersionKind) error {
 	for {
-		present, err := Present(ctx, d, kinds...)
-		if present || err != nil {
+		there, err := present(ctx, d, kinds...)
+		if there || err != nil {
 			return err
 		}
 		if err := wait(ctx, period+rand.N(period)); err != nil {
@@ -72,7 +72,7 @@ func Await(ctx context.Context, d Discovery, kinds ...schema.GroupVersionKind) e
 	}
 }
 
-func ask(ctx context.Context, d Discovery, kinds []schema.GroupVersionKind) (bool, error) {
+func ask(ctx context.Context, d discoverer, kinds []schema.GroupVersionKind) (bool, error) {
 	known := map[schema.GroupVersion][]metav1.APIResource{}
 	for _, kind := range kinds {
 		gv := kind.GroupVersion()
@@ -102,4 +102,25 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
+}
+
+// onceEach asks for each group and version once.
+type onceEach struct {
+	discoverer
+	lists map[string]*metav1.APIResourceList
+}
+
+func (r *onceEach) ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+	if list, ok := r.lists[groupVersion]; ok {
+		return list, nil
+	}
+	list, err := r.discoverer.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
+	switch {
+	case apierrors.IsNotFound(err):
+		list = &metav1.APIResourceList{}
+	case err != nil:
+		return nil, err
+	}
+	r.lists[groupVersion] = list
+	return list, nil
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/gossipkey"
@@ -115,7 +116,7 @@ func Run(ctx context.Context, o Options) error {
 			c.backends[name] = &b
 		}
 	}
-	kinds, err := newOptional(o.REST, o.Log, optionalKinds(c)...)
+	kinds, err := apikinds.New(o.REST, o.Log, optionalKinds(c)...)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
-	kinds.cache = mgr.GetCache()
+	kinds.Cache = mgr.GetCache()
 	writer, err := newWriter(o.REST)
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // awaitManager is newManager, which asks the API server about kinds, for one that
 // may be away.
-func awaitManager(ctx context.Context, o Options, c *classes, kinds *optional) (manager.Manager, error) {
+func awaitManager(ctx context.Context, o Options, c *classes, kinds *apikinds.Set) (manager.Manager, error) {
 	for {
 		mgr, err := newManager(o, c, kinds)
 		if _, away := errors.AsType[*url.Error](err); !away {
@@ -169,7 +170,7 @@ func awaitManager(ctx context.Context, o Options, c *classes, kinds *optional) (
 	}
 }
 
-func newManager(o Options, c *classes, kinds *optional) (manager.Manager, error) {
+func newManager(o Options, c *classes, kinds *apikinds.Set) (manager.Manager, error) {
 	scheme, err := newScheme(o.Schemes...)
 	if err != nil {
 		return nil, err

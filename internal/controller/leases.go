@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
@@ -26,7 +27,7 @@ import (
 // and who announces what. Services of which that changes are woken.
 type agents struct {
 	cache    client.Reader
-	kinds    *optional
+	kinds    *apikinds.Set
 	dialects []compat.Dialect // those that are told of moves
 	wake     func([]types.NamespacedName)
 
@@ -42,7 +43,7 @@ type announcer struct {
 }
 
 // newAgents returns nil if no class needs what agents report.
-func newAgents(c *classes, kinds *optional, wake func([]types.NamespacedName)) *agents {
+func newAgents(c *classes, kinds *apikinds.Set, wake func([]types.NamespacedName)) *agents {
 	a := &agents{kinds: kinds, wake: wake, dialects: followers(c)}
 	if len(a.dialects) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 	if a == nil {
 		return nil, nil
 	}
-	if _, lacking := a.kinds.lacks(kindAgent); lacking {
+	if _, lacking := a.kinds.Lacks(kindAgent); lacking {
 		return nil, nil
 	}
 	var list v1alpha1.AgentList

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -88,46 +86,44 @@ func (m *Observer) Run(ctx context.Context) {
 		m.o.Log.Warn("the node's name does not fit into a label: no ServiceL2Status and ConfigurationState objects are written", "node", m.o.Node)
 		return
 	}
-	d, err := discovery.NewDiscoveryClientForConfig(m.o.REST)
-	if err != nil {
-		m.o.Log.Error("no ServiceL2Status and ConfigurationState objects are written", "error", err)
-		return
-	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	own := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{apimetallb.LabelNode: m.o.Node})}
 	running.Go(func() {
-		m.write(ctx, d, &apimetallb.ServiceL2Status{}, "ServiceL2Status", own, &m.l2There, m.l2.arrived, m.l2.pass)
+		m.write(ctx, &apimetallb.ServiceL2Status{}, "ServiceL2Status", own, &m.l2There, m.l2.arrived, m.l2.pass)
 	})
 	self := cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", m.state.name())}
 	running.Go(func() {
-		m.write(ctx, d, &apimetallb.ConfigurationState{}, "ConfigurationState", self, &m.stateThere, m.state.arrived, m.state.pass)
+		m.write(ctx, &apimetallb.ConfigurationState{}, "ConfigurationState", self, &m.stateThere, m.state.arrived, m.state.pass)
 	})
 }
 
 // write waits for a kind, and then writes objects of it whenever something arrives,
 // or somebody changes those of this node.
-func (m *Observer) write(ctx context.Context, d apikinds.Discovery, kind client.Object, name string, own cache.Options, there *atomic.Bool,
+func (m *Observer) write(ctx context.Context, kind client.Object, name string, own cache.Options, there *atomic.Bool,
 	arrived chan struct{}, pass func(context.Context) (bool, error)) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	for apikinds.Await(ctx, d, sources.MetalLBKinds(name)...) == nil {
-		c, err := sources.NamespaceCache(m.o.REST, m.o.Namespace, m.o.Log, own)
-		if err == nil {
-			err = wakeOn(ctx, c, kind, arrived)
-		}
-		if err == nil {
-			running.Go(func() { _ = c.Start(ctx) })
-			there.Store(true)
-			write.Paced(ctx, m.o.Log, name, arrived, pass)
-			return
-		}
-		m.o.Log.Warn(name+" cannot be written yet; trying again", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+	kinds, err := apikinds.New(m.o.REST, m.o.Log, sources.MetalLBKinds(name)...)
+	if err != nil {
+		m.o.Log.Error("no "+name+" objects are written", "error", err)
+		return
 	}
+	if kinds.WhenServed(ctx, name+" cannot be written yet; trying again", func() error {
+		c, err := sources.NamespaceCache(m.o.REST, m.o.Namespace, m.o.Log, own)
+		if err != nil {
+			return err
+		}
+		if err := wakeOn(ctx, c, kind, arrived); err != nil {
+			return err
+		}
+		running.Go(func() { _ = c.Start(ctx) })
+		return nil
+	}) != nil {
+		return
+	}
+	there.Store(true)
+	write.Paced(ctx, m.o.Log, name, arrived, pass)
 }
 
 // wakeOn has whoever waits on arrived look again when an object of the kind has

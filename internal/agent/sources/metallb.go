@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -18,12 +15,13 @@ import (
 	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/apiretry"
+	"fairlead.io/internal/compat"
 )
 
 // MetalLBKinds returns kinds of MetalLB's by name.
-func MetalLBKinds(names ...string) (out []schema.GroupVersionKind) {
+func MetalLBKinds(names ...string) (out []compat.Kind) {
 	for _, name := range names {
-		out = append(out, apimetallb.GroupVersion.WithKind(name))
+		out = append(out, compat.Kind{GroupVersionKind: apimetallb.GroupVersion.WithKind(name)})
 	}
 	return out
 }
@@ -32,12 +30,11 @@ func MetalLBKinds(names ...string) (out []schema.GroupVersionKind) {
 // are installed, it returns when the objects have been read; if not, it waits for
 // them in the background.
 func (r *Reader) followMetalLB(ctx, background context.Context, running *sync.WaitGroup, changed func()) error {
-	d, err := discovery.NewDiscoveryClientForConfig(r.o.REST)
+	kinds, err := apikinds.New(r.o.REST, r.o.Log, MetalLBKinds("IPAddressPool", "L2Advertisement")...)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return err
 	}
-	wanted := MetalLBKinds("IPAddressPool", "L2Advertisement")
-	there, err := apikinds.Present(ctx, d, wanted...)
+	there, err := kinds.Served(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,17 +42,9 @@ func (r *Reader) followMetalLB(ctx, background context.Context, running *sync.Wa
 		return r.readMetalLB(ctx, background, running, changed)
 	}
 	running.Go(func() {
-		for apikinds.Await(background, d, wanted...) == nil {
-			err := r.readMetalLB(background, background, running, changed)
-			if err == nil || background.Err() != nil {
-				return
-			}
-			r.o.Log.Warn("MetalLB's CRDs are installed, but their objects cannot be read; trying again", "error", err)
-			select {
-			case <-background.Done():
-			case <-time.After(time.Second):
-			}
-		}
+		_ = kinds.WhenServed(background, "MetalLB's CRDs are installed, but their objects cannot be read; trying again", func() error {
+			return r.readMetalLB(background, background, running, changed)
+		})
 	})
 	return nil
 }
