@@ -4,6 +4,7 @@
 package apiretry
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -66,5 +67,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		case <-wait.C:
 		}
+	}
+}
+
+// IgnoreEnd returns err unless ctx has ended: a process that is stopped while it
+// starts, which may wait for the API server, has not failed.
+func IgnoreEnd(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
 	}
 }

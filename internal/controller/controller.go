@@ -21,6 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"fairlead.io/internal/apikinds"
+	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/gossipkey"
@@ -122,7 +123,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	mgr, err := awaitManager(ctx, o, c, kinds)
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return apiretry.IgnoreEnd(ctx, err)
 	}
 	kinds.Cache = mgr.GetCache()
 	writer, err := newWriter(o.REST)
@@ -131,7 +132,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	for _, step := range newParts(ctx, o, c, kinds, mgr, writer).steps() {
 		if err := step(); err != nil {
-			return unlessEnded(ctx, err)
+			return apiretry.IgnoreEnd(ctx, err)
 		}
 	}
 	for _, part := range o.Parts {
@@ -140,17 +141,6 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	return mgr.Start(ctx)
-}
-
-// unlessEnded returns err unless ctx has ended: who is told to end before having
-// begun has not failed.
-func unlessEnded(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	default:
-		return err
-	}
 }
 
 // awaitManager is newManager, which asks the API server about kinds, for one that

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -119,7 +118,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 	var out []types.NamespacedName
 	for _, service := range slices.Sorted(maps.Keys(changed)) {
 		if changed[service] {
-			out = append(out, keyOf(service))
+			out = append(out, kubeapi.ParseKey(service))
 		}
 	}
 	return out, nil
@@ -129,7 +128,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 // names another. Before the cache is filled, every Service is still to come.
 func (a *agents) names(ctx context.Context, service, address, node string) bool {
 	var object corev1.Service
-	if err := a.cache.Get(ctx, keyOf(service), &object); err != nil {
+	if err := a.cache.Get(ctx, kubeapi.ParseKey(service), &object); err != nil {
 		return false
 	}
 	s := kubeapi.Service(&object)
@@ -138,11 +137,6 @@ func (a *agents) names(ctx context.Context, service, address, node string) bool 
 		f, ok := d.(compat.Follower)
 		return ok && f.Moved(s, node)
 	})
-}
-
-func keyOf(service string) types.NamespacedName {
-	namespace, name, _ := strings.Cut(service, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 // announcers returns the node that announces each address. Reports stay when nodes

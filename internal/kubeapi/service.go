@@ -6,6 +6,7 @@ package kubeapi
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,4 +148,10 @@ func ClusterIPs(s *corev1.Service) []netip.Addr {
 		}
 	}
 	return out
+}
+
+// ParseKey reads "namespace/name", as NamespacedName.String writes it.
+func ParseKey(text string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(text, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }

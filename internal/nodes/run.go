@@ -73,6 +73,7 @@ func (c *Controllers) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make client of the node controllers: %w", err)
 	}
+	// Nodes have few events, all alike: client-go may fold them.
 	events := record.NewBroadcaster(record.WithContext(ctx))
 	defer events.Shutdown()
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: writer.CoreV1().Events("")})
