@@ -11,7 +11,7 @@ var layers = [][]string{
 	{"api/...", "internal/prose"},
 	{"internal/cloud", "internal/lb"},
 	{
-		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/serve", "internal/wire",
 	},
 	{

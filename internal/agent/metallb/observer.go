@@ -72,7 +72,7 @@ func New(o Options) (*Observer, error) {
 	owner := ownership{node: o.Node, client: c, pod: o.Pod}
 	return &Observer{o: o, metrics: newMetrics(o.Registry),
 		l2:    &l2Statuses{node: o.Node, namespace: o.Namespace, client: c, owner: owner, arrived: make(chan struct{}, 1)},
-		state: &configState{node: o.Node, namespace: o.Namespace, client: c, owner: owner, arrived: make(chan struct{}, 1)},
+		state: newConfigState(o.Node, o.Namespace, c, owner),
 	}, nil
 }
 
@@ -92,7 +92,7 @@ func (m *Observer) Run(ctx context.Context) {
 	running.Go(func() {
 		m.write(ctx, &apimetallb.ServiceL2Status{}, "ServiceL2Status", own, &m.l2There, m.l2.arrived, m.l2.pass)
 	})
-	self := cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", m.state.name())}
+	self := cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", m.state.writer.Key.Name)}
 	running.Go(func() {
 		m.write(ctx, &apimetallb.ConfigurationState{}, "ConfigurationState", self, &m.stateThere, m.state.arrived, m.state.pass)
 	})
