@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -114,7 +113,7 @@ func (m *Observer) write(ctx context.Context, kind client.Object, name string, o
 		if err != nil {
 			return err
 		}
-		if err := wakeOn(ctx, c, kind, arrived); err != nil {
+		if err := sources.OnChange(ctx, c, kind, func() { write.Wake(arrived) }); err != nil {
 			return err
 		}
 		running.Go(func() { _ = c.Start(ctx) })
@@ -124,20 +123,6 @@ func (m *Observer) write(ctx context.Context, kind client.Object, name string, o
 	}
 	there.Store(true)
 	write.Paced(ctx, m.o.Log, name, arrived, pass)
-}
-
-// wakeOn has whoever waits on arrived look again when an object of the kind has
-// changed.
-func wakeOn(ctx context.Context, c cache.Cache, kind client.Object, arrived chan struct{}) error {
-	informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
-	if err != nil {
-		return err
-	}
-	wake := func() { write.Wake(arrived) }
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { wake() }, UpdateFunc: func(_, _ any) { wake() }, DeleteFunc: func(any) { wake() },
-	})
-	return err
 }
 
 // Observes says whether a pool is of MetalLB's kind.

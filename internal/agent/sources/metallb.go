@@ -56,7 +56,7 @@ func (r *Reader) readMetalLB(ctx, background context.Context, running *sync.Wait
 		return err
 	}
 	for _, kind := range []client.Object{&apimetallb.IPAddressPool{}, &apimetallb.L2Advertisement{}} {
-		if err := onChange(ctx, c, kind, changed); err != nil {
+		if err := OnChange(ctx, c, kind, changed); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
