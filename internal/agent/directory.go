@@ -23,8 +23,8 @@ type directory struct {
 	// endpoint that serves; owner has the Service of each of those slices.
 	serving   map[types.NamespacedName]map[string]sets.Set[string]
 	owner     map[types.NamespacedName]types.NamespacedName
-	addresses map[netip.Addr][]*offer // oldest first
-	nodes     sets.Set[netip.Addr]    // addresses of nodes
+	addresses lb.ByAge[netip.Addr, *offer]
+	nodes     sets.Set[netip.Addr] // addresses of nodes
 }
 
 // leased is what the directory must know of addresses that DHCP servers assign:
@@ -48,13 +48,16 @@ type offer struct {
 	has []netip.Addr
 }
 
+// Older says whether the Service of o is older than that of p.
+func (o *offer) Older(p *offer) bool { return o.Request.Older(&p.Request) }
+
 func newDirectory(l leased) *directory {
 	return &directory{
 		pools: sources.NewPools(nil, nil), leases: l,
 		services:  map[types.NamespacedName]*offer{},
 		serving:   map[types.NamespacedName]map[string]sets.Set[string]{},
 		owner:     map[types.NamespacedName]types.NamespacedName{},
-		addresses: map[netip.Addr][]*offer{},
+		addresses: lb.ByAge[netip.Addr, *offer]{},
 	}
 }
 
@@ -106,31 +109,13 @@ func (d *directory) rehouse(key types.NamespacedName) []netip.Addr {
 // enter has o live on its addresses; leave ends that.
 func (d *directory) enter(o *offer) {
 	for _, a := range o.has {
-		d.addresses[a] = byAge(d.addresses[a], o)
+		d.addresses.Add(a, o)
 	}
 }
 
 func (d *directory) leave(o *offer) {
 	for _, a := range o.has {
-		without(d.addresses, a, o)
-	}
-}
-
-// byAge returns all with o added, the oldest first.
-func byAge(all []*offer, o *offer) []*offer {
-	at, _ := slices.BinarySearchFunc(all, o, func(x, y *offer) int {
-		if x.Request.Older(&y.Request) {
-			return -1
-		}
-		return 1
-	})
-	return slices.Insert(all, at, o)
-}
-
-func without[K comparable](m map[K][]*offer, key K, o *offer) {
-	m[key] = slices.DeleteFunc(m[key], func(x *offer) bool { return x == o })
-	if len(m[key]) == 0 {
-		delete(m, key)
+		d.addresses.Remove(a, o)
 	}
 }
 

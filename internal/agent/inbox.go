@@ -17,7 +17,7 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/agent/sources"
-	"fairlead.io/internal/patient"
+	"fairlead.io/internal/apiretry"
 )
 
 // changes is what happened in the cluster since it was last asked.
@@ -87,7 +87,7 @@ func newCache(c *rest.Config, log *slog.Logger) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return patient.NewCache(log)(c, cache.Options{
+	return apiretry.NewCache(log)(c, cache.Options{
 		Scheme:                       scheme,
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: ptr.To(true),

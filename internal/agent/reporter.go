@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/agent/write"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -57,29 +57,14 @@ func (r *reporter) set(s v1alpha1.AgentStatus) {
 
 // event writes an event on a Service, in the words of the observer of its pool.
 func (r *reporter) event(of *lb.Request, pool lb.PoolKey, reason lb.Reason) {
-	now := time.Now()
-	service := of.Service
-	kind := corev1.EventTypeNormal
-	if reason.Warning() {
-		kind = corev1.EventTypeWarning
-	}
 	code, source := string(reason.Code), "fairlead-agent"
 	if r.observer.Observes(pool) {
 		code, source = r.observer.Event(reason)
 	}
-	e := &corev1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: service.Namespace, Name: fmt.Sprintf("%s.%x", service.Name, now.UnixNano())},
-		InvolvedObject:      corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name, UID: of.UID},
-		Reason:              code,
-		Message:             reason.Text,
-		Type:                kind,
-		Source:              corev1.EventSource{Component: source, Host: r.node},
-		ReportingController: source,
-		ReportingInstance:   r.node,
-		FirstTimestamp:      metav1.NewTime(now),
-		LastTimestamp:       metav1.NewTime(now),
-		Count:               1,
-	}
+	e := kubeapi.Event{
+		About: kubeapi.ServiceReference(of.Service, of.UID), Warning: reason.Warning(), Reason: code, Message: reason.Text,
+		Component: source, Node: r.node, At: time.Now(),
+	}.Object()
 	r.mu.Lock()
 	r.keep(append(r.events, e))
 	r.mu.Unlock()

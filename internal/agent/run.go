@@ -22,6 +22,7 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
+	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/gossipkey"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
@@ -90,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 	running.Go(func() { _ = cached.Start(background) })
 	reader := sources.New(o.Sources, cached)
 	if err := reader.Follow(ctx, background, &running, inbox.sources()); err != nil {
-		return ignoreEnd(ctx, err)
+		return apiretry.IgnoreEnd(ctx, err)
 	}
 	if !cached.WaitForCacheSync(ctx) {
 		return nil // it was to end before anything was done
@@ -104,7 +105,7 @@ func Run(ctx context.Context, o Options) error {
 	var key []byte
 	if o.GossipPort != 0 {
 		if key, err = gossipkey.Get(ctx, kube, o.Namespace, o.Log); err != nil {
-			return ignoreEnd(ctx, err)
+			return apiretry.IgnoreEnd(ctx, err)
 		}
 	}
 	seat, err := takeSeat(ctx, o.NodeName, func() {
@@ -112,12 +113,12 @@ func Run(ctx context.Context, o Options) error {
 		o.Ready()
 	})
 	if err != nil {
-		return ignoreEnd(ctx, err)
+		return apiretry.IgnoreEnd(ctx, err)
 	}
 	a, err := open(background, o, parts{cluster: cached, sources: reader})
 	if err != nil {
 		seat.leave()
-		return ignoreEnd(ctx, err)
+		return apiretry.IgnoreEnd(ctx, err)
 	}
 	defer a.running.Wait()
 	defer cancel()
@@ -126,7 +127,7 @@ func Run(ctx context.Context, o Options) error {
 	a.inbox, a.hasSuccessor = inbox, seat.hasSuccessor
 	reporting, err := a.start(ctx, o, kube, &self, key)
 	if err != nil {
-		return ignoreEnd(ctx, err)
+		return apiretry.IgnoreEnd(ctx, err)
 	}
 	o.Ready()
 	a.loop(ctx)
@@ -136,15 +137,6 @@ func Run(ctx context.Context, o Options) error {
 		a.farewell()
 	}
 	return a.failure
-}
-
-func ignoreEnd(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	default:
-		return err
-	}
 }
 
 // open opens the node's kernel.

@@ -12,6 +12,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // several are classes of all sorts. Backends "absent" and "speaks" are not of this
@@ -151,7 +152,7 @@ func TestUses(t *testing.T) {
 func TestHeldWithoutAHolder(t *testing.T) {
 	b := &Backend{Backend: idle{}}
 	s := kubeapi.Service(serviceOf("a", "", true, "192.0.2.7"))
-	if h := b.held(s); addressList(h.Addresses) != "192.0.2.7" || h.Evidence != lb.Reported || !h.Current || h.Left {
+	if h := b.held(s); prose.Commas(h.Addresses) != "192.0.2.7" || h.Evidence != lb.Reported || !h.Current || h.Left {
 		t.Errorf("%+v", h)
 	}
 	if s.Says = nil; b.held(s).Current || b.marked(s) || b.words() != "" || b.needs() != (lb.Needs{}) {

@@ -12,6 +12,7 @@ import (
 
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // conclude makes the Service say what a look has led to, in one write, then tells it
@@ -39,7 +40,7 @@ func (c *services) conclude(ctx context.Context, w *lb.Want, m *memo, held lb.He
 			c.tellReleased(w, m, out)
 			c.observe(w, m, held, out, now)
 			m.written, m.said, m.published = written.Version, said, w.Verdict.Addresses
-			c.log.Info("service written", "service", s.Key.String(), "addresses", addressList(w.Verdict.Addresses), "reason", out.Reason.Code, "steps", out.Done)
+			c.log.Info("service written", "service", s.Key.String(), "addresses", prose.Commas(w.Verdict.Addresses), "reason", out.Reason.Code, "steps", out.Done)
 		}
 		if told.Code == lb.ForeignWriter && out.Reason.Code != lb.ForeignWriter {
 			return again, nil // they may be back at once
@@ -58,7 +59,7 @@ func (c *services) conclude(ctx context.Context, w *lb.Want, m *memo, held lb.He
 
 // saying is what an outcome says, to be compared.
 func saying(w *lb.Want, out *lb.Outcome) string {
-	return out.Reason.String() + "\n" + addressList(w.Verdict.Addresses) + "\n" + fmt.Sprint(out.Ingress)
+	return out.Reason.String() + "\n" + prose.Commas(w.Verdict.Addresses) + "\n" + fmt.Sprint(out.Ingress)
 }
 
 // mind notices when somebody else keeps overwriting what we wrote. The Service is

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"fairlead.io/internal/apikinds"
+	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/gossipkey"
@@ -115,22 +117,22 @@ func Run(ctx context.Context, o Options) error {
 			c.backends[name] = &b
 		}
 	}
-	kinds, err := newOptional(o.REST, o.Log, optionalKinds(c)...)
+	kinds, err := apikinds.New(o.REST, o.Log, optionalKinds(c)...)
 	if err != nil {
 		return err
 	}
 	mgr, err := awaitManager(ctx, o, c, kinds)
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return apiretry.IgnoreEnd(ctx, err)
 	}
-	kinds.cache = mgr.GetCache()
+	kinds.Cache = mgr.GetCache()
 	writer, err := newWriter(o.REST)
 	if err != nil {
 		return err
 	}
 	for _, step := range newParts(ctx, o, c, kinds, mgr, writer).steps() {
 		if err := step(); err != nil {
-			return unlessEnded(ctx, err)
+			return apiretry.IgnoreEnd(ctx, err)
 		}
 	}
 	for _, part := range o.Parts {
@@ -141,20 +143,9 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
-// unlessEnded returns err unless ctx has ended: who is told to end before having
-// begun has not failed.
-func unlessEnded(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	default:
-		return err
-	}
-}
-
 // awaitManager is newManager, which asks the API server about kinds, for one that
 // may be away.
-func awaitManager(ctx context.Context, o Options, c *classes, kinds *optional) (manager.Manager, error) {
+func awaitManager(ctx context.Context, o Options, c *classes, kinds *apikinds.Set) (manager.Manager, error) {
 	for {
 		mgr, err := newManager(o, c, kinds)
 		if _, away := errors.AsType[*url.Error](err); !away {
@@ -169,7 +160,7 @@ func awaitManager(ctx context.Context, o Options, c *classes, kinds *optional) (
 	}
 }
 
-func newManager(o Options, c *classes, kinds *optional) (manager.Manager, error) {
+func newManager(o Options, c *classes, kinds *apikinds.Set) (manager.Manager, error) {
 	scheme, err := newScheme(o.Schemes...)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"fairlead.io/internal/compat"
+	"fairlead.io/internal/kubeapi"
 )
 
 const (
@@ -132,31 +133,10 @@ func (e *events) next() (waitingEvent, bool) {
 }
 
 func (w waitingEvent) object() *corev1.Event {
-	kind := corev1.EventTypeNormal
-	if w.warning {
-		kind = corev1.EventTypeWarning
-	}
-	namespace := w.about.Namespace
-	if namespace == "" { // where kubectl describe looks for events of cluster-wide objects
-		namespace = metav1.NamespaceDefault
-	}
-	name := fmt.Sprintf("%s.%x", w.about.Name, w.since.UnixNano())
-	if w.once != "" {
-		name = w.once
-	}
-	source := cmp.Or(w.event.Component, component)
-	return &corev1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: name},
-		InvolvedObject:      w.about,
-		Reason:              w.event.Reason,
-		Message:             w.event.Message,
-		Type:                kind,
-		Source:              corev1.EventSource{Component: source},
-		ReportingController: source,
-		FirstTimestamp:      metav1.NewTime(w.since),
-		LastTimestamp:       metav1.NewTime(w.since),
-		Count:               1,
-	}
+	return kubeapi.Event{
+		About: w.about, Warning: w.warning, Reason: w.event.Reason, Message: w.event.Message,
+		Component: cmp.Or(w.event.Component, component), At: w.since, Name: w.once,
+	}.Object()
 }
 
 // hold waits until all is quiet, or an event of that age has waited long enough;

@@ -25,6 +25,7 @@ import (
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // A pool that arrives while Services are being imported is told to the ledger
@@ -78,7 +79,7 @@ func TestServiceWaitsForItsNamespace(t *testing.T) {
 			if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 				t.Fatal(err)
 			}
-			if v, _ := c.ledger.alloc.Verdict(key); addressList(v.Addresses) != want[name] {
+			if v, _ := c.ledger.alloc.Verdict(key); prose.Commas(v.Addresses) != want[name] {
 				t.Errorf("%s has %v, want %s", name, v.Addresses, want[name])
 			}
 		}
@@ -122,7 +123,7 @@ func TestImportAsksBackends(t *testing.T) {
 			t.Fatalf("%s: imported %d, %v", name, n, err)
 		}
 		for service, want := range test.want {
-			if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); addressList(v.Addresses) != want {
+			if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); prose.Commas(v.Addresses) != want {
 				t.Errorf("%s: %s has %v, want %s", name, service, v.Addresses, want)
 			}
 		}
@@ -146,7 +147,7 @@ func TestImportTakesWhatIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	for service, want := range map[string]string{"served": "192.0.2.1", "left": "192.0.2.2", "given": "192.0.2.4", "another's": "", "of a cloud": ""} {
-		if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); addressList(v.Addresses) != want {
+		if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); prose.Commas(v.Addresses) != want {
 			t.Errorf("%s has %v, want %q", service, v.Addresses, want)
 		}
 	}
@@ -174,7 +175,7 @@ func TestLeftServiceKeepsItsAddresses(t *testing.T) {
 					}
 				}
 			}
-			if v, _ := c.ledger.alloc.Verdict(key); addressList(v.Addresses) != "192.0.2.4" {
+			if v, _ := c.ledger.alloc.Verdict(key); prose.Commas(v.Addresses) != "192.0.2.4" {
 				t.Errorf("%s, looked at by %v: has %v", s.Name, order, v.Addresses)
 			}
 			if events := told(c.events); len(events) > 0 || len(api.Actions()) > 0 {
@@ -189,7 +190,7 @@ func TestLeftServiceKeepsItsAddresses(t *testing.T) {
 func TestLeftServiceIsLetGo(t *testing.T) {
 	cfg := &config.Configuration{Classes: []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{lb.Native}}, {Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{kubevip.Name}}}}
 	s := serviceOf("web", "gone", true, "192.0.2.4")
-	s.Labels, s.Finalizers, s.DeletionTimestamp = map[string]string{kubevip.Label: kubevip.LabelValue}, []string{kubevip.Finalizer}, &metav1.Time{Time: time.Now()}
+	s.Labels, s.Finalizers, s.DeletionTimestamp = map[string]string{kubevip.Label: kubevip.LabelValue}, []string{lb.CleanupFinalizer}, &metav1.Time{Time: time.Now()}
 	api := fake.NewClientset(s.DeepCopy())
 	c := commonOf(classesOf(cfg, nil), objectsOf(t, s.DeepCopy()), api)
 	key := types.NamespacedName{Namespace: "shop", Name: s.Name}
@@ -205,10 +206,10 @@ func TestLeftServiceIsLetGo(t *testing.T) {
 			patches = append(patches, string(p.GetPatch()))
 		}
 	}
-	if len(patches) != 1 || !strings.Contains(patches[0], `"$deleteFromPrimitiveList/finalizers":["`+kubevip.Finalizer+`"]`) {
+	if len(patches) != 1 || !strings.Contains(patches[0], `"$deleteFromPrimitiveList/finalizers":["`+lb.CleanupFinalizer+`"]`) {
 		t.Errorf("written: %q", patches)
 	}
-	if v, _ := c.ledger.alloc.Verdict(key); addressList(v.Addresses) != "192.0.2.4" {
+	if v, _ := c.ledger.alloc.Verdict(key); prose.Commas(v.Addresses) != "192.0.2.4" {
 		t.Errorf("before it is gone it has %v", v.Addresses)
 	}
 }

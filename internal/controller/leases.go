@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
@@ -26,7 +26,7 @@ import (
 // and who announces what. Services of which that changes are woken.
 type agents struct {
 	cache    client.Reader
-	kinds    *optional
+	kinds    *apikinds.Set
 	dialects []compat.Dialect // those that are told of moves
 	wake     func([]types.NamespacedName)
 
@@ -42,7 +42,7 @@ type announcer struct {
 }
 
 // newAgents returns nil if no class needs what agents report.
-func newAgents(c *classes, kinds *optional, wake func([]types.NamespacedName)) *agents {
+func newAgents(c *classes, kinds *apikinds.Set, wake func([]types.NamespacedName)) *agents {
 	a := &agents{kinds: kinds, wake: wake, dialects: followers(c)}
 	if len(a.dialects) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 	if a == nil {
 		return nil, nil
 	}
-	if _, lacking := a.kinds.lacks(kindAgent); lacking {
+	if _, lacking := a.kinds.Lacks(kindAgent); lacking {
 		return nil, nil
 	}
 	var list v1alpha1.AgentList
@@ -118,7 +118,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 	var out []types.NamespacedName
 	for _, service := range slices.Sorted(maps.Keys(changed)) {
 		if changed[service] {
-			out = append(out, keyOf(service))
+			out = append(out, kubeapi.ParseKey(service))
 		}
 	}
 	return out, nil
@@ -128,7 +128,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 // names another. Before the cache is filled, every Service is still to come.
 func (a *agents) names(ctx context.Context, service, address, node string) bool {
 	var object corev1.Service
-	if err := a.cache.Get(ctx, keyOf(service), &object); err != nil {
+	if err := a.cache.Get(ctx, kubeapi.ParseKey(service), &object); err != nil {
 		return false
 	}
 	s := kubeapi.Service(&object)
@@ -137,11 +137,6 @@ func (a *agents) names(ctx context.Context, service, address, node string) bool 
 		f, ok := d.(compat.Follower)
 		return ok && f.Moved(s, node)
 	})
-}
-
-func keyOf(service string) types.NamespacedName {
-	namespace, name, _ := strings.Cut(service, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 // announcers returns the node that announces each address. Reports stay when nodes

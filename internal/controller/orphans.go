@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/internal/backend"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -69,7 +70,7 @@ func (c *services) lookForOrphans(ctx context.Context) error {
 	found = slices.DeleteFunc(found, func(o lb.Orphan) bool { return exists(o.UID) })
 	voice := c.classes.voice(c.backend.words())
 	for _, o := range c.orphans.note(found) {
-		about := corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: o.Service.Namespace, Name: o.Service.Name, UID: o.UID}
+		about := kubeapi.ServiceReference(o.Service, o.UID)
 		c.events.add(about, voice.Event(o.Reason, nil, nil), o.Reason.Warning())
 		c.log.Warn("left behind by a Service that no longer exists", "id", o.ID, "service", o.Service, "reason", o.Reason.Text)
 	}

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ipam"
@@ -28,7 +29,7 @@ type parts struct {
 	writer kubernetes.Interface
 
 	*common
-	kinds    *optional
+	kinds    *apikinds.Set
 	owners   *owners
 	wakers   *wakers
 	services []*services
@@ -41,7 +42,7 @@ type parts struct {
 }
 
 // newParts makes all parts and ties them together; nothing runs yet.
-func newParts(ctx context.Context, o Options, c *classes, kinds *optional, mgr manager.Manager, writer kubernetes.Interface) *parts {
+func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, mgr manager.Manager, writer kubernetes.Interface) *parts {
 	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, owners: newOwners(), poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
 	p.wakers = &wakers{all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
 	l := newLedger(p.wakers.wake)
@@ -95,7 +96,7 @@ func (p *parts) addServices() {
 func (p *parts) addReporters() {
 	p.status = &poolStatus{cache: p.cache, client: p.mgr.GetClient(), ledger: p.ledger, told: &Told{events: p.events}, voice: p.classes.voice, log: p.log}
 	tools := Tools{
-		Cache: p.cache, Client: p.mgr.GetClient(), Told: p.status.told, Log: p.log, Has: p.kinds.has, Usage: p.ledger.usage,
+		Cache: p.cache, Client: p.mgr.GetClient(), Told: p.status.told, Log: p.log, Has: p.kinds.Has, Usage: p.ledger.usage,
 		Reading: func(d lb.Dialect) compat.Reading { return p.readings.current().Of(d) },
 		Loaded:  func() bool { return synced(p.ctx, p.mgr.GetCache(), p.classes, p.kinds) },
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/kubeapi"
@@ -24,7 +25,7 @@ import (
 // readings are what the objects of all dialects say now.
 type readings struct {
 	cache       client.Reader
-	kinds       *optional
+	kinds       *apikinds.Set
 	dialects    []compat.Dialect
 	uses        func(lb.Dialect) bool
 	inventories []*inventory
@@ -37,7 +38,7 @@ type readings struct {
 	tell func(compat.Dialect, lb.Warning)
 }
 
-func newReadings(c *classes, kinds *optional, tell func(compat.Dialect, lb.Warning)) *readings {
+func newReadings(c *classes, kinds *apikinds.Set, tell func(compat.Dialect, lb.Warning)) *readings {
 	r := &readings{kinds: kinds, dialects: c.dialects, uses: c.uses, tell: tell, told: map[lb.Object]map[lb.Reason]bool{}}
 	var none compat.Readings
 	for _, d := range c.dialects {
@@ -76,7 +77,7 @@ func (r *readings) objects(ctx context.Context, d compat.Dialect) (compat.Object
 		return out, nil // its kinds are not watched
 	}
 	for _, k := range d.Kinds() {
-		if why, lacking := r.kinds.lacks(k.GroupVersionKind); lacking {
+		if why, lacking := r.kinds.Lacks(k.GroupVersionKind); lacking {
 			out.Unread[k.GroupVersionKind] = why
 			continue
 		}

@@ -10,12 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/serve"
 )
 
 // serveHealth answers /readyz once the process knows the cluster; a replica that
 // does not lead is ready, too.
-func serveHealth(mgr manager.Manager, o Options, cs *classes, k *optional) error {
+func serveHealth(mgr manager.Manager, o Options, cs *classes, k *apikinds.Set) error {
 	s, err := serve.Health(o.HealthAddress, func(ctx context.Context) bool { return synced(ctx, mgr.GetCache(), cs, k) }, o.Log)
 	if err != nil {
 		return err
@@ -24,14 +25,14 @@ func serveHealth(mgr manager.Manager, o Options, cs *classes, k *optional) error
 }
 
 // synced says whether all kinds have been listed that have to be there, or are.
-func synced(ctx context.Context, c cache.Cache, cs *classes, k *optional) bool {
+func synced(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set) bool {
 	for _, kind := range watched(cs) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(k.informers(), func(i cache.Informer) bool { return !i.HasSynced() })
+	return !slices.ContainsFunc(k.Informers(), func(i cache.Informer) bool { return !i.HasSynced() })
 }
 
 // serveMetrics answers /metrics with our metrics, controller-runtime's and those

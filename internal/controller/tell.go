@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,7 +80,7 @@ type asked struct {
 
 func askedOf(r *lb.Request) asked {
 	return asked{
-		addresses: addressList(r.Addresses), pool: r.Pool, families: fmt.Sprint(r.Families, r.Policy),
+		addresses: prose.Commas(r.Addresses), pool: r.Pool, families: fmt.Sprint(r.Families, r.Policy),
 		sharing: fmt.Sprint(r.ShareKey, r.Backends, r.Ports), move: r.Reallocate,
 	}
 }
@@ -123,13 +122,5 @@ func (c *common) tellContest(ctx context.Context, contest ipam.Contest) {
 }
 
 func reference(s *lb.Service) corev1.ObjectReference {
-	return corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: s.Key.Namespace, Name: s.Key.Name, UID: s.UID}
-}
-
-func addressList(addresses []netip.Addr) string {
-	out := make([]string, 0, len(addresses))
-	for _, a := range addresses {
-		out = append(out, a.String())
-	}
-	return strings.Join(out, ", ")
+	return kubeapi.ServiceReference(s.Key, s.UID)
 }

@@ -31,11 +31,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/apikinds"
+	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
-	"fairlead.io/internal/patient"
 )
 
 // A failed write is tried again after retryFirst, doubling to retryMost: an API
@@ -162,7 +163,7 @@ func slimNodeStatus(s *corev1.NodeStatus) corev1.NodeStatus {
 // fillCaches starts all informers with the process, also in a replica that does
 // not lead: taking over needs no listing then. It waits for an API server that is
 // away.
-func fillCaches(ctx context.Context, c cache.Cache, cs *classes, k *optional, log *slog.Logger) error {
+func fillCaches(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set, log *slog.Logger) error {
 	for {
 		err := startInformers(ctx, c, cs, k)
 		if err == nil || meta.IsNoMatchError(err) {
@@ -177,7 +178,7 @@ func fillCaches(ctx context.Context, c cache.Cache, cs *classes, k *optional, lo
 	}
 }
 
-func startInformers(ctx context.Context, c cache.Cache, cs *classes, k *optional) error {
+func startInformers(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set) error {
 	for _, kind := range watched(cs) {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
@@ -186,19 +187,19 @@ func startInformers(ctx context.Context, c cache.Cache, cs *classes, k *optional
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
-	return k.look(ctx)
+	return k.Look(ctx)
 }
 
 // promptCache tells at once when it is filled; the one in it looks every 100 ms.
 type promptCache struct {
 	cache.Cache
 	classes *classes
-	kinds   *optional
+	kinds   *apikinds.Set
 }
 
-func newCache(log *slog.Logger, cs *classes, k *optional) cache.NewCacheFunc {
+func newCache(log *slog.Logger, cs *classes, k *apikinds.Set) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
-		inner, err := patient.NewCache(log)(c, o)
+		inner, err := apiretry.NewCache(log)(c, o)
 		return promptCache{inner, cs, k}, err
 	}
 }
@@ -214,7 +215,7 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 		}
 		filled = append(filled, informer.HasSyncedChecker())
 	}
-	for _, informer := range c.kinds.informers() {
+	for _, informer := range c.kinds.Informers() {
 		filled = append(filled, informer.HasSyncedChecker())
 	}
 	return toolscache.WaitFor(ctx, "", filled...)
@@ -353,12 +354,12 @@ func watchPools(mgr manager.Manager, p *pools, woken *poolWaker, counted func(re
 func (c *pools) followKind(k compat.Kind) source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		all := func() { queue.Add(reconcile.Request{}) }
-		return c.readings.kinds.follow(k.GroupVersionKind, follower{
-			came: func() {
+		return c.readings.kinds.Follow(k.GroupVersionKind, apikinds.Follower{
+			Came: func() {
 				all()
 				c.ledger.touch() // there may be something to say, though no object has come
 			},
-			changed: func(before, after client.Object) {
+			Changed: func(before, after client.Object) {
 				if !k.Quiet && changedByHand(before, after) {
 					all()
 				} else {
@@ -401,7 +402,7 @@ func watchNodes(mgr manager.Manager, l *ledger) error {
 	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeAddressesChanged))
 }
 
-func watchAgents(mgr manager.Manager, a *agents, kinds *optional) error {
+func watchAgents(mgr manager.Manager, a *agents, kinds *apikinds.Set) error {
 	if a == nil {
 		return nil
 	}
@@ -409,7 +410,7 @@ func watchAgents(mgr manager.Manager, a *agents, kinds *optional) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Watch(kinds.changes(kindAgent, anyChange)); err != nil {
+	if err := c.Watch(kindChanges(kinds, kindAgent, anyChange)); err != nil {
 		return err
 	}
 	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeReadyChanged))

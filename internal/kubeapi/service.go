@@ -1,11 +1,12 @@
-// Package kubeapi turns objects of the API server into values of package lb. It is
-// the one place that reads Services, Nodes and EndpointSlices; what they mean is
-// decided elsewhere.
+// Package kubeapi turns objects of the API server into values of package lb, and
+// outcomes into patches and events. It is the one place that reads Services, Nodes
+// and EndpointSlices; what they mean is decided elsewhere.
 package kubeapi
 
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,4 +148,10 @@ func ClusterIPs(s *corev1.Service) []netip.Addr {
 		}
 	}
 	return out
+}
+
+// ParseKey reads "namespace/name", as NamespacedName.String writes it.
+func ParseKey(text string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(text, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }

@@ -93,6 +93,10 @@ const (
 	ConditionGoes
 )
 
+// CleanupFinalizer keeps a Service until its backend has removed what it made for it.
+// All cloud controller managers use this name.
+const CleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup"
+
 // Marks are changes of what is written on a Service besides its status.
 type Marks struct {
 	// Annotations and Labels to be set; "" removes one.

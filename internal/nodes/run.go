@@ -19,8 +19,8 @@ import (
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	"k8s.io/component-base/metrics/prometheus/controllers"
 
+	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/lb"
-	"fairlead.io/internal/patient"
 )
 
 // Options of the node controllers.
@@ -69,10 +69,11 @@ func (c *Controllers) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make client of the node controllers: %w", err)
 	}
-	reader, err := kubernetes.NewForConfig(patient.Config(c.o.REST, c.o.Log))
+	reader, err := kubernetes.NewForConfig(apiretry.Config(c.o.REST, c.o.Log))
 	if err != nil {
 		return fmt.Errorf("make client of the node controllers: %w", err)
 	}
+	// Nodes have few events, all alike: client-go may fold them.
 	events := record.NewBroadcaster(record.WithContext(ctx))
 	defer events.Shutdown()
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: writer.CoreV1().Events("")})

@@ -11,11 +11,11 @@ var layers = [][]string{
 	{"api/...", "internal/prose"},
 	{"internal/cloud", "internal/lb"},
 	{
-		"internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/dhcp", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/kinds", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/patient", "internal/serve", "internal/wire",
+		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/serve", "internal/wire",
 	},
 	{
-		"internal/compat/cloud", "internal/compat/native",
+		"internal/apikinds", "internal/compat/cloud", "internal/compat/native",
 		"internal/member/membersim", // for tests and benchmarks
 	},
 	{"internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb"},

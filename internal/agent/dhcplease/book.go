@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"net"
 	"net/netip"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -44,6 +43,9 @@ type claimant struct {
 	names [len(lb.Families)]string // of its leases, where it wants one
 }
 
+// Older says whether the Service of c is older than that of o.
+func (c *claimant) Older(o *claimant) bool { return c.Request.Older(o.Request) }
+
 // group is who may share leases of a family.
 type group struct {
 	family lb.Family
@@ -58,8 +60,8 @@ type book struct {
 	services map[types.NamespacedName]*claimant
 	// groups are the Services that may share a lease; members have those that do, by
 	// name of the lease; both the oldest first.
-	groups  map[group][]*claimant
-	members map[string][]*claimant
+	groups  lb.ByAge[group, *claimant]
+	members lb.ByAge[string, *claimant]
 	// reported is what the Agent objects of all nodes say.
 	reported map[v1alpha1.LeaseOf]v1alpha1.Lease
 	leased   map[string]netip.Addr // what this node has leased
@@ -67,7 +69,7 @@ type book struct {
 }
 
 func newBook() book {
-	return book{services: map[types.NamespacedName]*claimant{}, groups: map[group][]*claimant{}, members: map[string][]*claimant{},
+	return book{services: map[types.NamespacedName]*claimant{}, groups: lb.ByAge[group, *claimant]{}, members: lb.ByAge[string, *claimant]{},
 		reported: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, leased: map[string]netip.Addr{}, at: map[netip.Addr]sets.Set[string]{}}
 }
 
@@ -119,11 +121,11 @@ func (b *book) set(service types.NamespacedName, w *Want) (out affected) {
 		g, shares := c.group(f)
 		if !shares {
 			c.names[f] = nameOf(f, c.self())
-			b.members[c.names[f]] = byAge(b.members[c.names[f]], c)
+			b.members.Add(c.names[f], c)
 			out.leases = append(out.leases, c.names[f])
 			continue
 		}
-		b.groups[g] = byAge(b.groups[g], c)
+		b.groups.Add(g, c)
 		out.add(b.regroup(g))
 	}
 	return out
@@ -135,9 +137,9 @@ func (b *book) remove(c *claimant) (out affected) {
 			continue
 		}
 		out.leases = append(out.leases, c.names[f])
-		without(b.members, c.names[f], c)
+		b.members.Remove(c.names[f], c)
 		if g, shares := c.group(f); shares {
-			without(b.groups, g, c)
+			b.groups.Remove(g, c)
 			out.add(b.regroup(g))
 		}
 	}
@@ -164,34 +166,16 @@ func (b *book) regroup(g group) (out affected) {
 			continue
 		}
 		if old != "" {
-			without(b.members, old, c)
+			b.members.Remove(old, c)
 			out.leases = append(out.leases, old)
 		}
 		c.names[g.family] = name
-		b.members[name] = byAge(b.members[name], c)
+		b.members.Add(name, c)
 		out.leases = append(out.leases, name)
 		out.services = append(out.services, c.Request.Service)
 	}
 	out.leases = append(out.leases, shared)
 	return out
-}
-
-// byAge returns all with c added, the oldest first.
-func byAge(all []*claimant, c *claimant) []*claimant {
-	at, _ := slices.BinarySearchFunc(all, c, func(x, y *claimant) int {
-		if x.Request.Older(y.Request) {
-			return -1
-		}
-		return 1
-	})
-	return slices.Insert(all, at, c)
-}
-
-func without[K comparable](m map[K][]*claimant, key K, c *claimant) {
-	m[key] = slices.DeleteFunc(m[key], func(x *claimant) bool { return x == c })
-	if len(m[key]) == 0 {
-		delete(m, key)
-	}
 }
 
 // setLeased notes the address that this node has leased, or that it has none, and

@@ -2,12 +2,12 @@ package dhcplease
 
 import (
 	"net/netip"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/dhcp"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -80,7 +80,7 @@ func (b *book) precedes(r *lb.Request, addr netip.Addr, name string) bool {
 func (b *book) wants(of v1alpha1.LeaseOf) bool {
 	for _, f := range lb.Families {
 		if f.String() == of.Family {
-			c := b.services[keyOf(of.Service)]
+			c := b.services[kubeapi.ParseKey(of.Service)]
 			return c != nil && c.Families[f]
 		}
 	}
@@ -89,9 +89,4 @@ func (b *book) wants(of v1alpha1.LeaseOf) bool {
 
 func leaseOf(service types.NamespacedName, f lb.Family) v1alpha1.LeaseOf {
 	return v1alpha1.LeaseOf{Service: service.String(), Family: f.String()}
-}
-
-func keyOf(text string) types.NamespacedName {
-	namespace, name, _ := strings.Cut(text, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}
 }

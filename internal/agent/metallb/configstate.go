@@ -6,42 +6,42 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
+	"fairlead.io/internal/configstate"
+	"fairlead.io/internal/prose"
 )
 
-// Words of MetalLB's speakers in a ConfigurationState.
-const (
-	speaker            = "speaker"
-	conditionConfig    = "configReconcilerValid"
-	reasonReconciled   = "Reconciled"
-	reasonConfigErrors = "ConfigurationError"
-)
+// speaker is what MetalLB calls its agents in a ConfigurationState.
+const speaker = "speaker"
 
 // maxSummary is how long the list of what is wrong may be.
 const maxSummary = 2048
 
 // configState keeps the ConfigurationState object of this node: whether all pools
-// and advertisements of MetalLB's kinds can be used. It is written only if that
-// changes, or somebody deletes it.
+// and advertisements of MetalLB's kinds can be used.
 type configState struct {
-	node, namespace string
-	client          client.Client
-	owner           ownership
-	arrived         chan struct{}
+	owner   ownership
+	arrived chan struct{}
 
 	mu      sync.Mutex
 	known   bool
 	summary string // of what is wrong; empty if nothing is
 
-	passing sync.Mutex
+	writing sync.Mutex
+	writer  configstate.Writer
+}
+
+func newConfigState(node, namespace string, c client.Client, owner ownership) *configState {
+	return &configState{owner: owner, arrived: make(chan struct{}, 1), writer: configstate.Writer{
+		Key:    types.NamespacedName{Namespace: namespace, Name: speaker + "-" + node},
+		Labels: map[string]string{apimetallb.LabelComponentType: speaker, apimetallb.LabelNodeName: node}, Condition: "configReconcilerValid",
+		Reader: c, Client: c, Exclusive: true,
+	}}
 }
 
 // summaryOf lists what is wrong with objects.
@@ -52,11 +52,7 @@ func summaryOf(problems []sources.Problem) string {
 			out = append(out, p.Kind+" "+p.Name+": "+p.Reason.Text)
 		}
 	}
-	text := strings.Join(out, " ")
-	if len(text) > maxSummary {
-		text = strings.ToValidUTF8(text[:maxSummary], "") + "…"
-	}
-	return text
+	return prose.Cut(strings.Join(out, " "), maxSummary)
 }
 
 func (c *configState) set(summary string) {
@@ -69,12 +65,10 @@ func (c *configState) set(summary string) {
 	}
 }
 
-func (c *configState) name() string { return speaker + "-" + c.node }
-
 // pass makes the object say what is.
 func (c *configState) pass(ctx context.Context) (more bool, err error) {
-	c.passing.Lock()
-	defer c.passing.Unlock()
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	c.mu.Lock()
@@ -87,53 +81,15 @@ func (c *configState) pass(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	have := &apimetallb.ConfigurationState{}
-	err = c.client.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: c.name()}, have)
-	if err == nil && (len(have.OwnerReferences) != 1 || have.OwnerReferences[0].UID != owner.UID) {
-		// That of another pod, MetalLB's or ours, which goes with it.
-		if err = c.client.Delete(ctx, have); err == nil {
-			err = apierrors.NewNotFound(apimetallb.GroupVersion.WithResource("configurationstates").GroupResource(), have.Name)
-		}
-	}
-	if apierrors.IsNotFound(err) {
-		have = &apimetallb.ConfigurationState{ObjectMeta: metav1.ObjectMeta{
-			Namespace:       c.namespace,
-			Name:            c.name(),
-			Labels:          map[string]string{apimetallb.LabelComponentType: speaker, apimetallb.LabelNodeName: c.node},
-			OwnerReferences: []metav1.OwnerReference{owner},
-		}}
-		err = c.client.Create(ctx, have)
-	}
-	if err != nil {
-		return false, err
-	}
-	want := stateOf(summary, time.Now())
-	if old := meta.FindStatusCondition(have.Status.Conditions, conditionConfig); old != nil && old.Status == want.Conditions[0].Status {
-		if have.Status.Result == want.Result && have.Status.ErrorSummary == want.ErrorSummary && old.Message == want.Conditions[0].Message {
-			return false, nil
-		}
-		want.Conditions[0].LastTransitionTime = old.LastTransitionTime
-	}
-	return false, write.PatchStatus(ctx, c.client, have, map[string]any{"result": want.Result, "errorSummary": want.ErrorSummary, "conditions": want.Conditions})
-}
-
-// stateOf returns the status that says summary.
-func stateOf(summary string, now time.Time) apimetallb.ConfigurationStateStatus {
-	condition := metav1.Condition{Type: conditionConfig, Status: metav1.ConditionTrue, Reason: reasonReconciled, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}
-	result := apimetallb.Valid
-	if summary != "" {
-		result, condition.Status, condition.Reason, condition.Message = apimetallb.Invalid, metav1.ConditionFalse, reasonConfigErrors, summary
-	}
-	return apimetallb.ConfigurationStateStatus{Result: result, ErrorSummary: summary, Conditions: []metav1.Condition{condition}}
+	return false, c.writer.Write(ctx, &owner, summary)
 }
 
 // finish removes the object.
 func (c *configState) finish(ctx context.Context) error {
-	c.passing.Lock()
-	defer c.passing.Unlock()
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.mu.Lock()
 	c.known = false
 	c.mu.Unlock()
-	o := &apimetallb.ConfigurationState{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.name()}}
-	return client.IgnoreNotFound(c.client.Delete(ctx, o))
+	return c.writer.Delete(ctx)
 }

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,8 +25,8 @@ import (
 	"fairlead.io/internal/agent"
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
+	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat/metallb"
-	"fairlead.io/internal/kinds"
 	"fairlead.io/internal/lb"
 )
 
@@ -74,7 +71,7 @@ func New(o Options) (*Observer, error) {
 	owner := ownership{node: o.Node, client: c, pod: o.Pod}
 	return &Observer{o: o, metrics: newMetrics(o.Registry),
 		l2:    &l2Statuses{node: o.Node, namespace: o.Namespace, client: c, owner: owner, arrived: make(chan struct{}, 1)},
-		state: &configState{node: o.Node, namespace: o.Namespace, client: c, owner: owner, arrived: make(chan struct{}, 1)},
+		state: newConfigState(o.Node, o.Namespace, c, owner),
 	}, nil
 }
 
@@ -88,60 +85,44 @@ func (m *Observer) Run(ctx context.Context) {
 		m.o.Log.Warn("the node's name does not fit into a label: no ServiceL2Status and ConfigurationState objects are written", "node", m.o.Node)
 		return
 	}
-	d, err := discovery.NewDiscoveryClientForConfig(m.o.REST)
-	if err != nil {
-		m.o.Log.Error("no ServiceL2Status and ConfigurationState objects are written", "error", err)
-		return
-	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	own := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{apimetallb.LabelNode: m.o.Node})}
 	running.Go(func() {
-		m.write(ctx, d, &apimetallb.ServiceL2Status{}, "ServiceL2Status", own, &m.l2There, m.l2.arrived, m.l2.pass)
+		m.write(ctx, &apimetallb.ServiceL2Status{}, "ServiceL2Status", own, &m.l2There, m.l2.arrived, m.l2.pass)
 	})
-	self := cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", m.state.name())}
+	self := cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", m.state.writer.Key.Name)}
 	running.Go(func() {
-		m.write(ctx, d, &apimetallb.ConfigurationState{}, "ConfigurationState", self, &m.stateThere, m.state.arrived, m.state.pass)
+		m.write(ctx, &apimetallb.ConfigurationState{}, "ConfigurationState", self, &m.stateThere, m.state.arrived, m.state.pass)
 	})
 }
 
 // write waits for a kind, and then writes objects of it whenever something arrives,
 // or somebody changes those of this node.
-func (m *Observer) write(ctx context.Context, d kinds.Discovery, kind client.Object, name string, own cache.Options, there *atomic.Bool,
+func (m *Observer) write(ctx context.Context, kind client.Object, name string, own cache.Options, there *atomic.Bool,
 	arrived chan struct{}, pass func(context.Context) (bool, error)) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	for kinds.Await(ctx, d, sources.MetalLBKinds(name)...) == nil {
-		c, err := sources.NamespaceCache(m.o.REST, m.o.Namespace, m.o.Log, own)
-		if err == nil {
-			err = wakeOn(ctx, c, kind, arrived)
-		}
-		if err == nil {
-			running.Go(func() { _ = c.Start(ctx) })
-			there.Store(true)
-			write.Paced(ctx, m.o.Log, name, arrived, pass)
-			return
-		}
-		m.o.Log.Warn(name+" cannot be written yet; trying again", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-// wakeOn has whoever waits on arrived look again when an object of the kind has
-// changed.
-func wakeOn(ctx context.Context, c cache.Cache, kind client.Object, arrived chan struct{}) error {
-	informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	kinds, err := apikinds.New(m.o.REST, m.o.Log, sources.MetalLBKinds(name)...)
 	if err != nil {
-		return err
+		m.o.Log.Error("no "+name+" objects are written", "error", err)
+		return
 	}
-	wake := func() { write.Wake(arrived) }
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { wake() }, UpdateFunc: func(_, _ any) { wake() }, DeleteFunc: func(any) { wake() },
-	})
-	return err
+	if kinds.WhenServed(ctx, name+" cannot be written yet; trying again", func() error {
+		c, err := sources.NamespaceCache(m.o.REST, m.o.Namespace, m.o.Log, own)
+		if err != nil {
+			return err
+		}
+		if err := sources.OnChange(ctx, c, kind, func() { write.Wake(arrived) }); err != nil {
+			return err
+		}
+		running.Go(func() { _ = c.Start(ctx) })
+		return nil
+	}) != nil {
+		return
+	}
+	there.Store(true)
+	write.Paced(ctx, m.o.Log, name, arrived, pass)
 }
 
 // Observes says whether a pool is of MetalLB's kind.

@@ -43,7 +43,7 @@ func (r *Reader) followKubeVIP(ctx, background context.Context, running *sync.Wa
 		return err
 	}
 	r.kubevip = c
-	if err := onChange(ctx, c, &corev1.ConfigMap{}, func() {
+	if err := OnChange(ctx, c, &corev1.ConfigMap{}, func() {
 		logged.Store(false)
 		changed()
 	}); err != nil {

@@ -5,25 +5,23 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apimetallb "fairlead.io/api/metallb"
-	"fairlead.io/internal/kinds"
-	"fairlead.io/internal/patient"
+	"fairlead.io/internal/apikinds"
+	"fairlead.io/internal/apiretry"
+	"fairlead.io/internal/compat"
 )
 
 // MetalLBKinds returns kinds of MetalLB's by name.
-func MetalLBKinds(names ...string) (out []schema.GroupVersionKind) {
+func MetalLBKinds(names ...string) (out []compat.Kind) {
 	for _, name := range names {
-		out = append(out, apimetallb.GroupVersion.WithKind(name))
+		out = append(out, compat.Kind{GroupVersionKind: apimetallb.GroupVersion.WithKind(name)})
 	}
 	return out
 }
@@ -32,12 +30,11 @@ func MetalLBKinds(names ...string) (out []schema.GroupVersionKind) {
 // are installed, it returns when the objects have been read; if not, it waits for
 // them in the background.
 func (r *Reader) followMetalLB(ctx, background context.Context, running *sync.WaitGroup, changed func()) error {
-	d, err := discovery.NewDiscoveryClientForConfig(r.o.REST)
+	kinds, err := apikinds.New(r.o.REST, r.o.Log, MetalLBKinds("IPAddressPool", "L2Advertisement")...)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return err
 	}
-	wanted := MetalLBKinds("IPAddressPool", "L2Advertisement")
-	there, err := kinds.Present(ctx, d, wanted...)
+	there, err := kinds.Served(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,17 +42,9 @@ func (r *Reader) followMetalLB(ctx, background context.Context, running *sync.Wa
 		return r.readMetalLB(ctx, background, running, changed)
 	}
 	running.Go(func() {
-		for kinds.Await(background, d, wanted...) == nil {
-			err := r.readMetalLB(background, background, running, changed)
-			if err == nil || background.Err() != nil {
-				return
-			}
-			r.o.Log.Warn("MetalLB's CRDs are installed, but their objects cannot be read; trying again", "error", err)
-			select {
-			case <-background.Done():
-			case <-time.After(time.Second):
-			}
-		}
+		_ = kinds.WhenServed(background, "MetalLB's CRDs are installed, but their objects cannot be read; trying again", func() error {
+			return r.readMetalLB(background, background, running, changed)
+		})
 	})
 	return nil
 }
@@ -67,7 +56,7 @@ func (r *Reader) readMetalLB(ctx, background context.Context, running *sync.Wait
 		return err
 	}
 	for _, kind := range []client.Object{&apimetallb.IPAddressPool{}, &apimetallb.L2Advertisement{}} {
-		if err := onChange(ctx, c, kind, changed); err != nil {
+		if err := OnChange(ctx, c, kind, changed); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
@@ -99,7 +88,7 @@ func NamespaceCache(c *rest.Config, namespace string, log *slog.Logger, options 
 		selector = fields.AndSelectors(selector, options.DefaultFieldSelector)
 	}
 	options.DefaultFieldSelector = selector
-	out, err := patient.NewCache(log)(c, options)
+	out, err := apiretry.NewCache(log)(c, options)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}

@@ -111,8 +111,8 @@ func (r *Reader) class(s *corev1.Service) *config.Class {
 	return class
 }
 
-// onChange calls changed whenever an object of the kind has changed.
-func onChange(ctx context.Context, c cache.Cache, kind client.Object, changed func()) error {
+// OnChange calls changed whenever an object of the kind has changed.
+func OnChange(ctx context.Context, c cache.Cache, kind client.Object, changed func()) error {
 	informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 	if err != nil {
 		return err

@@ -9,13 +9,13 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // Backend publishes what ipam settled.
@@ -125,9 +125,5 @@ func list(addresses []netip.Addr) string {
 	if len(addresses) == 0 {
 		return "nothing"
 	}
-	texts := make([]string, len(addresses))
-	for i, a := range addresses {
-		texts[i] = a.String()
-	}
-	return strings.Join(texts, ", ")
+	return prose.Commas(addresses)
 }

@@ -68,7 +68,7 @@ func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 	switch {
 	case w.Gone && !mayHaveLoadBalancer(s, b.unclassed):
 		return never(s), nil
-	case !w.Gone && !w.DryRun && !slices.Contains(s.Finalizers, Finalizer):
+	case !w.Gone && !w.DryRun && !slices.Contains(s.Finalizers, lb.CleanupFinalizer):
 		return kept(s), nil
 	}
 	seen, err := b.Observe(ctx, w)

@@ -18,10 +18,6 @@ var (
 	_ backend.Reaper  = (*Backend)(nil)
 )
 
-// Finalizer keeps a Service until its load balancer is gone. All cloud controller
-// managers use the same.
-const Finalizer = "service.kubernetes.io/load-balancer-cleanup"
-
 // Words are those of cloudscale's controller.
 func (b *Backend) Words() lb.Dialect { return compat.Format }
 
@@ -47,7 +43,7 @@ func (b *Backend) Marked(s *lb.Service) bool {
 // became another type, and has no class any more, has to say that it was ours, or
 // Services without a class are (unclassed).
 func mayHaveLoadBalancer(s *lb.Service, unclassed bool) bool {
-	if !slices.Contains(s.Finalizers, Finalizer) {
+	if !slices.Contains(s.Finalizers, lb.CleanupFinalizer) {
 		return false
 	}
 	return s.LoadBalancer || ours(s) || unclassed
@@ -63,7 +59,7 @@ func ours(s *lb.Service) bool {
 // If s became another type meanwhile, its class would be gone with it: so it also
 // says that it was ours.
 func kept(s *lb.Service) lb.Outcome {
-	out := lb.Outcome{Keep: true, Marks: lb.Marks{Finalizers: []string{Finalizer}}}
+	out := lb.Outcome{Keep: true, Marks: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}}
 	if s.Class != "" && !ours(s) {
 		out.Marks.Annotate(compat.AnnotationConfigVersion, strconv.Itoa(int(compat.VersionCurrent)))
 	}
@@ -83,7 +79,7 @@ func never(s *lb.Service) lb.Outcome {
 // released takes everything of ours off s, whose load balancer is gone.
 func released(s *lb.Service) lb.Outcome {
 	out := never(s)
-	if out.Marks.Removed = []string{Finalizer}; s.Deleting {
+	if out.Marks.Removed = []string{lb.CleanupFinalizer}; s.Deleting {
 		return out
 	}
 	for _, name := range []string{compat.AnnotationUUID, compat.AnnotationConfigVersion} {

@@ -32,10 +32,10 @@ func TestKeptFirst(t *testing.T) {
 		edits []edit
 		want  lb.Marks
 	}{
-		"without a class":         {want: lb.Marks{Finalizers: []string{Finalizer}}},
-		"with a class":            {edits: []edit{classed}, want: lb.Marks{Finalizers: []string{Finalizer}, Annotations: map[string]string{compat.AnnotationConfigVersion: "2"}}},
-		"with a class, by UUID":   {edits: []edit{classed, annotated(compat.AnnotationUUID, "x")}, want: lb.Marks{Finalizers: []string{Finalizer}}},
-		"with a class, versioned": {edits: []edit{classed, annotated(compat.AnnotationConfigVersion, "1")}, want: lb.Marks{Finalizers: []string{Finalizer}}},
+		"without a class":         {want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}},
+		"with a class":            {edits: []edit{classed}, want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}, Annotations: map[string]string{compat.AnnotationConfigVersion: "2"}}},
+		"with a class, by UUID":   {edits: []edit{classed, annotated(compat.AnnotationUUID, "x")}, want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}},
+		"with a class, versioned": {edits: []edit{classed, annotated(compat.AnnotationConfigVersion, "1")}, want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}},
 	} {
 		in(t, quick, 1, func(t *testing.T, c *account) {
 			out, err := c.backend.Sync(t.Context(), c.want())
@@ -50,7 +50,7 @@ func TestKeptFirst(t *testing.T) {
 			if out, err = c.backend.Sync(t.Context(), w); err != nil || out.Keep || out.Reason.Code != lb.ChangesPlanned {
 				t.Errorf("%s, in a dry run: %v, %+v", name, err, out)
 			}
-			c.service.Finalizers = []string{"example.com/other", Finalizer}
+			c.service.Finalizers = []string{"example.com/other", lb.CleanupFinalizer}
 			if out, err = c.look(); err != nil || out.Keep || len(c.sim.LoadBalancers()) != 1 {
 				t.Errorf("%s, kept: %v, %+v", name, err, out)
 			}
@@ -62,7 +62,7 @@ func TestKeptFirst(t *testing.T) {
 // nothing of others.
 func TestGoneOutcomes(t *testing.T) {
 	ours := annotated(compat.AnnotationUUID, "x")
-	mine := lb.Marks{Removed: []string{Finalizer}, Annotations: map[string]string{compat.AnnotationUUID: "", compat.AnnotationConfigVersion: ""}}
+	mine := lb.Marks{Removed: []string{lb.CleanupFinalizer}, Annotations: map[string]string{compat.AnnotationUUID: "", compat.AnnotationConfigVersion: ""}}
 	for name, test := range map[string]struct {
 		edits     []edit
 		unclassed bool
@@ -75,11 +75,11 @@ func TestGoneOutcomes(t *testing.T) {
 		"another type, without a sign":     {edits: []edit{inside}, condition: lb.ConditionGoes},
 		"without a sign, all are ours":     {edits: []edit{inside}, unclassed: true, want: mine, condition: lb.ConditionGoes, looked: true},
 		"never kept":                       {edits: []edit{unkept, ours}, condition: lb.ConditionGoes},
-		"deleted":                          {edits: []edit{deleting}, want: lb.Marks{Removed: []string{Finalizer}}, looked: true},
+		"deleted":                          {edits: []edit{deleting}, want: lb.Marks{Removed: []string{lb.CleanupFinalizer}}, looked: true},
 		"deleted, kept by another":         {edits: []edit{deleting, inside}},
-		"deleted, kept by another, all":    {edits: []edit{deleting, inside}, unclassed: true, want: lb.Marks{Removed: []string{Finalizer}}, looked: true},
+		"deleted, kept by another, all":    {edits: []edit{deleting, inside}, unclassed: true, want: lb.Marks{Removed: []string{lb.CleanupFinalizer}}, looked: true},
 		"deleted, without our finalizer":   {edits: []edit{deleting, unkept, ours}},
-		"deleted, and another waits, too":  {edits: []edit{deleting, func(s *corev1.Service) { s.Finalizers = append(s.Finalizers, "example.com/other") }}, want: lb.Marks{Removed: []string{Finalizer}}, looked: true},
+		"deleted, and another waits, too":  {edits: []edit{deleting, func(s *corev1.Service) { s.Finalizers = append(s.Finalizers, "example.com/other") }}, want: lb.Marks{Removed: []string{lb.CleanupFinalizer}}, looked: true},
 		"another type, versioned, no UUID": {edits: []edit{inside, annotated(compat.AnnotationConfigVersion, "2")}, want: mine, condition: lb.ConditionGoes, looked: true},
 	} {
 		in(t, quick, 1, func(t *testing.T, c *account) {

@@ -59,7 +59,7 @@ func local(s *corev1.Service) {
 // that, see marks_test.go.
 func service(edits ...edit) *corev1.Service {
 	s := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "deadbeef", Annotations: map[string]string{}, Finalizers: []string{Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "deadbeef", Annotations: map[string]string{}, Finalizers: []string{lb.CleanupFinalizer}},
 		Spec: corev1.ServiceSpec{
 			Type:  corev1.ServiceTypeLoadBalancer,
 			Ports: []corev1.ServicePort{port("http", 80, 30080), port("https", 443, 30443)},

@@ -12,6 +12,7 @@ import (
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // Serves says whether v is an answer that is written: the Service has all it
@@ -73,18 +74,14 @@ func serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.M
 	if s.Labels[kubevip.Label] != kubevip.LabelValue {
 		p.Label(kubevip.Label, kubevip.LabelValue)
 	}
-	if !slices.Contains(s.Finalizers, kubevip.Finalizer) {
-		p.Finalizers = []string{kubevip.Finalizer}
+	if !slices.Contains(s.Finalizers, lb.CleanupFinalizer) {
+		p.Finalizers = []string{lb.CleanupFinalizer}
 	}
 	if p.onlyNotes() {
 		return lb.Marks{} // of a Service that is taken over as it is
 	}
 	if v.Reason.Code != lb.OutOfPool { // what is out of pool goes on naming the pool that it is from
-		pools := make([]string, 0, len(v.Pools))
-		for _, pool := range v.Pools {
-			pools = append(pools, pool.String())
-		}
-		p.note(native.AnnotationAllocatedFrom, strings.Join(pools, ","))
+		p.note(native.AnnotationAllocatedFrom, strings.Join(prose.Texts(v.Pools), ","))
 	}
 	return p.done()
 }
@@ -103,13 +100,7 @@ func wait(s *lb.Service, v lb.Verdict) lb.Marks {
 	return p.done()
 }
 
-func listed(addresses []netip.Addr) string {
-	texts := make([]string, len(addresses))
-	for i, a := range addresses {
-		texts[i] = a.String()
-	}
-	return strings.Join(texts, ",")
-}
+func listed(addresses []netip.Addr) string { return strings.Join(prose.Texts(addresses), ",") }
 
 // note is what is written of r: nothing if all is well.
 func note(r lb.Reason) string {

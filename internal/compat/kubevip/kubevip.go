@@ -28,9 +28,6 @@ const (
 	LabelOld = "ipam-address"
 )
 
-// Finalizer keeps a Service until its address has been given back.
-const Finalizer = "service.kubernetes.io/load-balancer-cleanup"
-
 // DefaultClass is served where class mode is switched on and names no other.
 const DefaultClass = "kube-vip.io/kube-vip-class"
 

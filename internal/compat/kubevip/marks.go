@@ -25,7 +25,7 @@ func HasMarks(s *lb.Service) bool {
 // is.
 func HasFinalizer(s *lb.Service) bool {
 	_, annotated := s.Annotations[AnnotationAddresses]
-	return slices.Contains(s.Finalizers, Finalizer) && (annotated || s.Labels[Label] == LabelValue)
+	return slices.Contains(s.Finalizers, lb.CleanupFinalizer) && (annotated || s.Labels[Label] == LabelValue)
 }
 
 // Release takes off everything of ours, and of kube-vip's cloud provider, so that
@@ -56,14 +56,14 @@ func Release(s *lb.Service, iface string, withSpec bool) (m lb.Marks) {
 		m.Label(Label, "")
 	}
 	m.Label(LabelOld, "")
-	m.Removed = []string{Finalizer}
+	m.Removed = []string{lb.CleanupFinalizer}
 	return m
 }
 
 // DropFinalizer lets s, which is being deleted, go, unless others still keep it.
 func DropFinalizer(s *lb.Service) (m lb.Marks) {
-	if slices.Equal(s.Finalizers, []string{Finalizer}) {
-		m.Removed = []string{Finalizer}
+	if slices.Equal(s.Finalizers, []string{lb.CleanupFinalizer}) {
+		m.Removed = []string{lb.CleanupFinalizer}
 	}
 	return m
 }

@@ -59,7 +59,7 @@ func NewReporter(t controller.Tools, namespace string, pod *metav1.OwnerReferenc
 			r, _ := t.Reading(metallb.Name).(*metallb.Reading)
 			return r
 		},
-		state:   configurationState{namespace: namespace, pod: pod, has: t.Has, cache: t.Cache, client: t.Client, log: t.Log},
+		state:   newConfigurationState(t, namespace, pod),
 		updates: prometheus.NewCounter(metallbUpdatesOpts), failures: prometheus.NewCounter(metallbErrorsOpts),
 		dropsNumbers: map[string]bool{}, dropsConditions: map[string]bool{},
 	}

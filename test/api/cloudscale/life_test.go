@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	backend "fairlead.io/internal/backend/cloudscale"
+	"fairlead.io/internal/lb"
 	"fairlead.io/sandbox/cloudscale"
 )
 
@@ -78,7 +78,7 @@ func TestOtherClass(t *testing.T) {
 	w.delete("web")
 	w.eventually("all gone", w.gone("web"))
 	s := w.service("other", "is as it was", func(*corev1.Service) error { return nil })
-	if !slices.Contains(s.Finalizers, backend.Finalizer) || len(s.Annotations)+len(s.Status.Conditions) > 0 || len(w.events("other")) > 0 {
+	if !slices.Contains(s.Finalizers, lb.CleanupFinalizer) || len(s.Annotations)+len(s.Status.Conditions) > 0 || len(w.events("other")) > 0 {
 		t.Errorf("%v, %v, %v, %v", s.Finalizers, s.Annotations, s.Status, w.events("other"))
 	}
 }

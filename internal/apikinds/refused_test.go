@@ -1,4 +1,4 @@
-package kinds_test
+package apikinds
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"fairlead.io/api/metallb"
-	"fairlead.io/internal/kinds"
 )
 
 // Rights are tried out: to list and to watch, of one object or of all.
@@ -31,13 +30,13 @@ func TestRefused(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	resource := func(namespace, name string) kinds.Resource {
-		return kinds.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: namespace, Name: name}
+	configMap := func(namespace, name string) resource {
+		return resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: namespace, Name: name}
 	}
-	check := func(of kinds.Resource, want string) {
+	check := func(of resource, want string) {
 		t.Helper()
 		for { // rights take a moment
-			why, err := kinds.Refused(ctx, as.Discovery().RESTClient(), of)
+			why, err := refused(ctx, as.Discovery().RESTClient(), of)
 			switch {
 			case err != nil:
 				t.Fatalf("%v: %v; last it was %q", of, err, why)
@@ -46,8 +45,8 @@ func TestRefused(t *testing.T) {
 			}
 		}
 	}
-	check(resource("default", "one"), `configmaps "one" is forbidden: User "reader" cannot list resource "configmaps"`)
-	check(kinds.Resource{GroupVersionResource: metallb.GroupVersion.WithResource("communities")}, `forbidden: User "reader" cannot list`)
+	check(configMap("default", "one"), `configmaps "one" is forbidden: User "reader" cannot list resource "configmaps"`)
+	check(resource{GroupVersionResource: metallb.GroupVersion.WithResource("communities")}, `forbidden: User "reader" cannot list`)
 
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: user}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"one"}, Verbs: []string{"list"}}}}
@@ -59,15 +58,15 @@ func TestRefused(t *testing.T) {
 	if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	check(resource("default", "one"), `cannot watch resource "configmaps"`)
+	check(configMap("default", "one"), `cannot watch resource "configmaps"`)
 	role.Rules[0].Verbs = []string{"list", "watch"}
 	if _, err := admin.RbacV1().Roles("default").Update(ctx, role, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	check(resource("default", "one"), "")
-	check(resource("default", "other"), "forbidden")
-	check(resource("", ""), "forbidden")
+	check(configMap("default", "one"), "")
+	check(configMap("default", "other"), "forbidden")
+	check(configMap("", ""), "forbidden")
 
 	as = admin
-	check(kinds.Resource{GroupVersionResource: metallb.GroupVersion.WithResource("communities")}, "could not find the requested resource")
+	check(resource{GroupVersionResource: metallb.GroupVersion.WithResource("communities")}, "could not find the requested resource")
 }

@@ -1,26 +1,29 @@
-package kinds
+package apikinds
 
 import (
 	"context"
 	"path"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"fairlead.io/internal/compat"
 )
 
-// Resource is what is read of a kind: all objects, or the one of a name in a
+// resource is what is read of a kind: all objects, or the one of a name in a
 // namespace.
-type Resource struct {
+type resource struct {
 	schema.GroupVersionResource
 	Namespace, Name string
 }
 
-// Refused returns why r cannot be listed and watched, in the words of the API
+// refused returns why r cannot be listed and watched, in the words of the API
 // server, or "" if it can. It tries both, for that needs no other right, and is
 // no write. It waits for an answer, and fails only if ctx ends before.
-func Refused(ctx context.Context, c rest.Interface, r Resource) (why string, err error) {
+func refused(ctx context.Context, c rest.Interface, r resource) (why string, err error) {
 	for {
 		err := r.try(ctx, c)
 		switch {
@@ -35,7 +38,12 @@ func Refused(ctx context.Context, c rest.Interface, r Resource) (why string, err
 	}
 }
 
-func (r Resource) try(ctx context.Context, c rest.Interface) error {
+func resourceOf(k *compat.Kind) resource {
+	plural, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind)
+	return resource{GroupVersionResource: plural, Namespace: k.Namespace, Name: k.Name}
+}
+
+func (r resource) try(ctx context.Context, c rest.Interface) error {
 	if err := r.get(c).Param("limit", "1").Do(ctx).Error(); err != nil {
 		return err
 	}
@@ -46,7 +54,7 @@ func (r Resource) try(ctx context.Context, c rest.Interface) error {
 	return watch.Close()
 }
 
-func (r Resource) get(c rest.Interface) *rest.Request {
+func (r resource) get(c rest.Interface) *rest.Request {
 	at := path.Join("/apis", r.Group, r.Version)
 	if r.Group == "" {
 		at = path.Join("/api", r.Version)

@@ -1,4 +1,4 @@
-package kinds_test
+package apikinds
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/api/metallb"
-	"fairlead.io/internal/kinds"
 	"fairlead.io/sandbox"
 )
 
@@ -59,19 +58,19 @@ func TestKindIsInstalledLater(t *testing.T) {
 	defer cancel()
 	go func() { _ = watches.Start(ctx) }()
 
-	if there, err := kinds.Present(ctx, d, pools); there || err != nil {
+	if there, err := present(ctx, d, pools); there || err != nil {
 		t.Fatalf("nothing is installed: %v, %v", there, err)
 	}
 	awaited := make(chan error, 1)
-	go func() { awaited <- kinds.Await(ctx, d, pools) }()
+	go func() { awaited <- await(ctx, d, pools) }()
 	install(t, c, "ipaddresspools")
 	if err := <-awaited; err != nil {
 		t.Fatal(err)
 	}
-	if there, err := kinds.Present(ctx, d, pools); !there || err != nil {
+	if there, err := present(ctx, d, pools); !there || err != nil {
 		t.Errorf("%v, %v", there, err)
 	}
-	if there, err := kinds.Present(ctx, d, pools, adverts); there || err != nil {
+	if there, err := present(ctx, d, pools, adverts); there || err != nil {
 		t.Errorf("only one of two is installed: %v, %v", there, err)
 	}
 	informer, err := watches.GetInformer(ctx, &metallb.IPAddressPool{})
@@ -125,15 +124,15 @@ var (
 func TestServerThatIsAwayDoesNotSayNo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{answers: []error{errAway, errBusy, errAway}, has: []string{pools.Kind}}
-		if there, err := kinds.Present(t.Context(), s, pools); !there || err != nil {
+		if there, err := present(t.Context(), s, pools); !there || err != nil {
 			t.Errorf("%v, %v", there, err)
 		}
 		s = &server{answers: []error{errAway, errAbsent}}
-		if there, err := kinds.Present(t.Context(), s, pools); there || err != nil {
+		if there, err := present(t.Context(), s, pools); there || err != nil {
 			t.Errorf("%v, %v", there, err)
 		}
 		s = &server{answers: []error{errAbsent, errAway, nil, errAbsent}, has: []string{pools.Kind, adverts.Kind}}
-		if err := kinds.Await(t.Context(), s, pools, adverts); err != nil {
+		if err := await(t.Context(), s, pools, adverts); err != nil {
 			t.Error(err)
 		}
 	})
@@ -143,7 +142,7 @@ func TestNobodyWaitsForWhatIsNotWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := kinds.Await(ctx, &server{}, pools); !errors.Is(err, context.DeadlineExceeded) {
+		if err := await(ctx, &server{}, pools); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("ended with %v", err)
 		}
 	})

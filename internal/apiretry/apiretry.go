@@ -1,9 +1,10 @@
-// Package patient keeps watches waiting for an API server that is away. Without
-// it, an informer that was refused a few times tries again only after up to a
-// minute, long after the API server is back.
-package patient
+// Package apiretry retries lists and watches while the API server does not answer.
+// Without it, an informer backs off after a few failures and tries again only after
+// up to a minute, long after the API server is back.
+package apiretry
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -66,5 +67,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		case <-wait.C:
 		}
+	}
+}
+
+// IgnoreEnd returns err unless ctx has ended: a process that is stopped while it
+// starts, which may wait for the API server, has not failed.
+func IgnoreEnd(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
 	}
 }

@@ -1,0 +1,260 @@
+package apikinds
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/internal/compat"
+)
+
+const (
+	// lookPeriod is how often Start asks whether more kinds can be read, with as
+	// much again at random.
+	lookPeriod = 2 * time.Second
+	// maxSync is how long the first list of a kind may take.
+	maxSync = time.Minute
+)
+
+// Set is some kinds that the API server may not serve, or that we may not be allowed
+// to read.
+type Set struct {
+	// Cache with which Look watches kinds. WhenServed needs none.
+	Cache cache.Cache
+
+	all       []compat.Kind
+	discovery discoverer
+	rest      rest.Interface
+	log       *slog.Logger
+
+	mu sync.Mutex
+	// watched kinds; all but those of the first look have been listed.
+	watched map[schema.GroupVersionKind]cache.Informer
+	// refused says why others are not; "" is that they are not there.
+	refused   map[schema.GroupVersionKind]string
+	followers map[schema.GroupVersionKind][]Follower
+}
+
+// Follower is called when a kind has come, and when its objects change; nil is an
+// object that was not there before, or is not there after.
+type Follower struct {
+	Came    func()
+	Changed func(before, after client.Object)
+}
+
+// New returns a set of kinds of the API server that c is for.
+func New(c *rest.Config, log *slog.Logger, all ...compat.Kind) (*Set, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(c)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return &Set{
+		all: all, discovery: d, rest: d.RESTClient(), log: log,
+		watched: map[schema.GroupVersionKind]cache.Informer{}, refused: map[schema.GroupVersionKind]string{},
+		followers: map[schema.GroupVersionKind][]Follower{},
+	}, nil
+}
+
+// Served says whether the API server serves all kinds of the set. It waits for an
+// answer, and fails only if ctx ends before.
+func (s *Set) Served(ctx context.Context) (bool, error) {
+	return present(ctx, s.discovery, s.kinds()...)
+}
+
+// WhenServed calls begin as soon as the API server serves all kinds of the set. If
+// begin fails, it logs that with the message failed, and tries again. It returns an
+// error only if ctx ends before begin has succeeded.
+func (s *Set) WhenServed(ctx context.Context, failed string, begin func() error) error {
+	for {
+		if err := await(ctx, s.discovery, s.kinds()...); err != nil {
+			return err
+		}
+		err := begin()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			s.log.Warn(failed, "error", err)
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Set) kinds() (out []schema.GroupVersionKind) {
+	for _, k := range s.all {
+		out = append(out, k.GroupVersionKind)
+	}
+	return out
+}
+
+// Look begins to watch the kinds that have come. It waits for the API server: one
+// that is away does not say that there are none.
+func (s *Set) Look(ctx context.Context) error {
+	asked := &onceEach{discoverer: s.discovery, lists: map[string]*metav1.APIResourceList{}}
+	for _, k := range s.all {
+		if s.Has(k.GroupVersionKind) {
+			continue
+		}
+		if k.Group != "" {
+			there, err := present(ctx, asked, k.GroupVersionKind)
+			if err != nil {
+				return err
+			}
+			if !there {
+				s.miss(k, "")
+				continue
+			}
+		}
+		why, err := refused(ctx, s.rest, resourceOf(&k))
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			s.miss(k, why)
+			continue
+		}
+		if err := s.watch(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Set) watch(ctx context.Context, k compat.Kind) error {
+	ctx, cancel := context.WithTimeout(ctx, maxSync)
+	defer cancel()
+	informer, err := s.Cache.GetInformer(ctx, k.Object)
+	if meta.IsNoMatchError(err) {
+		return nil // gone again
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", k.Kind, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watched[k.GroupVersionKind] = informer
+	delete(s.refused, k.GroupVersionKind)
+	for _, f := range s.followers[k.GroupVersionKind] {
+		if err := f.follow(informer); err != nil {
+			s.log.Error("kind not watched", "kind", k.Kind, "error", err)
+		}
+	}
+	s.log.Info("watching", "kind", k.Kind, "of", k.Group)
+	return nil
+}
+
+// miss notes that k cannot be read, and tells that once.
+func (s *Set) miss(k compat.Kind, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if had, known := s.refused[k.GroupVersionKind]; known && had == why {
+		return
+	}
+	s.refused[k.GroupVersionKind] = why
+	if k.Without != "" || why != "" {
+		reason, _ := s.lacking(k.GroupVersionKind)
+		s.log.Warn("going on without a kind", "kind", k.Kind, "so", k.Without, "error", reason)
+	}
+}
+
+// NeedLeaderElection is false: all replicas know what there is.
+func (s *Set) NeedLeaderElection() bool { return false }
+
+// Start looks for more kinds until ctx ends or all are there.
+func (s *Set) Start(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		all := len(s.watched) == len(s.all)
+		s.mu.Unlock()
+		if all {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookPeriod + rand.N(lookPeriod)):
+		}
+		if err := s.Look(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("kinds not watched; trying again", "error", err)
+		}
+	}
+}
+
+// Follow calls f for a kind from now on, or from when it comes.
+func (s *Set) Follow(kind schema.GroupVersionKind, f Follower) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followers[kind] = append(s.followers[kind], f)
+	if informer := s.watched[kind]; informer != nil {
+		return f.follow(informer)
+	}
+	return nil
+}
+
+func (f Follower) follow(informer cache.Informer) error {
+	f.Came()
+	object := func(o any) client.Object {
+		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		out, _ := o.(client.Object)
+		return out
+	}
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { f.Changed(nil, object(o)) },
+		DeleteFunc: func(o any) { f.Changed(object(o), nil) },
+		UpdateFunc: func(before, after any) { f.Changed(object(before), object(after)) },
+	})
+	return err
+}
+
+// Has says whether a kind of the set is watched.
+func (s *Set) Has(kind schema.GroupVersionKind) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watched[kind] != nil
+}
+
+// Lacks says whether a kind is one of these and cannot be read, and why: that it is
+// not there, if nothing else is said.
+func (s *Set) Lacks(kind schema.GroupVersionKind) (why string, lacks bool) {
+	if s == nil || !slices.ContainsFunc(s.all, func(k compat.Kind) bool { return k.GroupVersionKind == kind }) {
+		return "", false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lacking(kind)
+}
+
+func (s *Set) lacking(kind schema.GroupVersionKind) (why string, lacks bool) {
+	if s.watched[kind] != nil {
+		return "", false
+	}
+	if why = s.refused[kind]; why == "" {
+		why = fmt.Sprintf("the API server does not know kind %s of %s", kind.Kind, kind.Group)
+	}
+	return why, true
+}
+
+// Informers of the kinds that are there.
+func (s *Set) Informers() []cache.Informer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.watched))
+}
