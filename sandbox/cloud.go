@@ -147,7 +147,7 @@ func (c *Cluster) openCloud() (simulator.Cloud, string, error) {
 	}
 	s, err := c.readState()
 	if err == nil && clouds[s.Cloud] == nil {
-		err = errors.New("it is in no cloud")
+		err = errors.New("it has no cloud")
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("find the cloud of the sandbox %s: %w", c.Name, err)

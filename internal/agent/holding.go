@@ -220,7 +220,7 @@ func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now
 	}
 	if node := a.nodeOf(mac); node != "" {
 		if now.Sub(h.since) > rivalGrace {
-			a.log.Warn("a node that is no member announces the address", "address", addr, "node", node)
+			a.log.Warn("a node outside the group announces the address", "address", addr, "node", node)
 			a.yield(addr, h, mac, now)
 			h.lost = true
 		}

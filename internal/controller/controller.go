@@ -160,7 +160,7 @@ func awaitManager(ctx context.Context, o Options, c *classes, kinds *optional) (
 		if _, away := errors.AsType[*url.Error](err); !away {
 			return mgr, err
 		}
-		o.Log.Warn("the API server cannot be asked; trying again", "error", err)
+		o.Log.Warn("cannot reach the API server; trying again", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil, err
@@ -220,7 +220,7 @@ func ensureGossipKey(client kubernetes.Interface, o Options) func(context.Contex
 			if err == nil {
 				return nil
 			}
-			o.Log.Warn("key of the agents' gossip not made; trying again", "namespace", o.Namespace, "error", err)
+			o.Log.Warn("gossip key for the agents not created; trying again", "namespace", o.Namespace, "error", err)
 			select {
 			case <-ctx.Done():
 				return nil

@@ -27,7 +27,7 @@ import (
 type agents struct {
 	cache    client.Reader
 	kinds    *optional
-	dialects []compat.Dialect // those that are told of moves
+	dialects []compat.Dialect // notified of moves
 	wake     func([]types.NamespacedName)
 
 	mu     sync.Mutex
@@ -187,11 +187,11 @@ func (a *agents) leased(service types.NamespacedName, noted []netip.Addr) (out [
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, f := range lb.Families {
-		text, told := a.leases[v1alpha1.LeaseOf{Service: service.String(), Family: f.String()}]
-		if x, err := lb.ParseAddr(text); told && err == nil {
+		text, reported := a.leases[v1alpha1.LeaseOf{Service: service.String(), Family: f.String()}]
+		if x, err := lb.ParseAddr(text); reported && err == nil {
 			out = append(out, x)
 		}
-		if told {
+		if reported {
 			continue
 		}
 		for _, x := range noted {

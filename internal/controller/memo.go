@@ -36,7 +36,7 @@ type memo struct {
 	// the object from the cache knows nothing of that write.
 	written   string
 	published []netip.Addr // by that write
-	said      string       // by that write
+	content   string       // by that write
 	// asked is what the Service asked for when it got what it publishes.
 	asked   asked
 	foreign foreignWrites

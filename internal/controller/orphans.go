@@ -71,7 +71,7 @@ func (c *services) lookForOrphans(ctx context.Context) error {
 	for _, o := range c.orphans.note(found) {
 		about := corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: o.Service.Namespace, Name: o.Service.Name, UID: o.UID}
 		c.events.add(about, voice.Event(o.Reason, nil, nil), o.Reason.Warning())
-		c.log.Warn("left behind by a Service that no longer exists", "id", o.ID, "service", o.Service, "reason", o.Reason.Text)
+		c.log.Warn("orphaned: its Service no longer exists", "id", o.ID, "service", o.Service, "reason", o.Reason.Text)
 	}
 	if !c.backend.RemoveOrphans || c.backend.DryRun || len(found) == 0 {
 		return nil

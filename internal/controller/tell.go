@@ -119,7 +119,7 @@ func (c *common) tellContest(ctx context.Context, contest ipam.Contest) {
 		}
 		c.events.add(reference(s), voice.Event(reason, nil, nil), reason.Warning())
 	}
-	c.log.Warn("address had two holders", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)
+	c.log.Warn("two Services held the same address", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)
 }
 
 func reference(s *lb.Service) corev1.ObjectReference {

@@ -34,9 +34,9 @@ const (
 	// messages are then a few in a minute, and a server is found within one.
 	mostMisses = 3
 	// refusedWait is between two attempts where servers refuse, or give what cannot
-	// be used; twice as long each time, up to refusedMost.
-	refusedWait = 10 * time.Second
-	refusedMost = 5 * time.Minute
+	// be used; twice as long each time, up to maxRefusedWait.
+	refusedWait    = 10 * time.Second
+	maxRefusedWait = 5 * time.Minute
 	// renewPause is the time between two attempts to renew a long lease, and
 	// rebindPause that where its server has been silent for most of it.
 	renewPause  = time.Minute
@@ -200,7 +200,7 @@ func (c *Client) acquire(ctx context.Context) {
 // refused notes that there is nothing to be had, and waits.
 func (c *Client) refused(ctx context.Context, err error) {
 	c.set(nil, err)
-	wait := min(refusedWait<<min(c.refusals, 10), refusedMost)
+	wait := min(refusedWait<<min(c.refusals, 10), maxRefusedWait)
 	c.refusals++
 	select {
 	case <-ctx.Done():

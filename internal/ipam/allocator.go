@@ -78,7 +78,7 @@ type service struct {
 	pair    [len(lb.Families)]netip.Addr
 	leased  [len(lb.Families)]bool // the address is assigned by DHCP
 	settled bool                   // has a verdict
-	told    bool                   // whose reason is that of the request
+	refused bool                   // its verdict has the reason of its request
 	lacking bool                   // has not all that it asks for
 	touched bool
 	gone    bool
@@ -137,7 +137,7 @@ func (a *Allocator) Settle(r lb.Request, published []netip.Addr) (v lb.Verdict, 
 	a.claimImports()
 	s := a.enter(&r)
 	for {
-		others := a.heed(s, published)
+		others := a.adoptPublished(s, published)
 		before := a.changes
 		a.evaluate(s)
 		a.wake(nil)

@@ -152,8 +152,8 @@ func (a *Allocator) answer(s *service, l lack) {
 	case first != nil:
 		v.Pools = first.self
 	}
-	told := s.told
-	s.told = l.reason != nil
+	refused := s.refused
+	s.refused = l.reason != nil
 	switch {
 	case l.reason != nil && l.reason.Ready(): // it goes on as it was
 		v.Reason = *l.reason
@@ -169,7 +169,7 @@ func (a *Allocator) answer(s *service, l lack) {
 		v.Reason = lb.OutsidePools.Say(prose.Addrs(outside))
 	case l.second:
 		v.Reason = lb.SingleFamily.Say(prose.Addrs(v.Addresses), s.origin(first, second), a.noSecond(s, l.family))
-	case !told && s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
+	case !refused && s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
 		v.Reason = s.verdict.Reason
 	default:
 		v.Reason = lb.Ready.Say(prose.Addrs(v.Addresses), s.origin(first, second))

@@ -14,7 +14,7 @@ var (
 	// ErrNoInterface says that there is no interface of that name.
 	ErrNoInterface = errors.New("no such interface")
 	// ErrOccupied says that the interface has the address without our mark.
-	ErrOccupied = errors.New("the interface has the address already, and not from us")
+	ErrOccupied = errors.New("another program already added the address to the interface")
 	// ErrNoGlobal says that the interface has no IPv6 address of its own: ours
 	// would be its source address, deprecated or not.
 	ErrNoGlobal = errors.New("the interface has no global IPv6 address of its own")

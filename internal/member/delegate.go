@@ -88,7 +88,7 @@ func (g *Group) learn(reports ...report) bool {
 	}
 	g.mu.Unlock()
 	if refuted {
-		g.log.Warn("others knew more of this node than it has said: was its clock set back, or is there another node of this name?")
+		g.log.Warn("other members have newer claims from this node's name than it sent: check for a clock set back or a second node with this name")
 		signal(g.wake)
 	}
 	if learned {

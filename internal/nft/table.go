@@ -13,7 +13,7 @@ import (
 
 // ErrTampered says that our tables are not as we left them: somebody else has
 // changed or flushed them. Rebuild helps.
-var ErrTampered = errors.New("somebody else has changed the nftables tables of Fairlead")
+var ErrTampered = errors.New("another program changed Fairlead's nftables tables")
 
 // Table is our two tables in the kernel. There must be only one Table in a
 // network namespace at a time: each takes the other's writes for tampering.
@@ -86,7 +86,7 @@ func (t *Table) adopt() error {
 			t.have, t.until = maps.Clone(found.state.VIPs), found.until
 			return nil
 		}
-		t.log.Info("the nftables tables of an earlier version are replaced", "error", err)
+		t.log.Info("replacing nftables tables of an earlier version", "error", err)
 	}
 	// Sets or chains are of another version's kind. Elements are kept even so.
 	t.until = found.until

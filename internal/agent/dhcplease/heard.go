@@ -111,7 +111,7 @@ func (l *Leases) InUse(addr netip.Addr, mac net.HardwareAddr) {
 
 // decline gives the address of a lease back, which somebody else has.
 func (l *Leases) decline(h *holding, why string) {
-	l.log.Warn("leased address cannot be used; given back", "address", h.lease.Addr, "services", l.memberNames(h.name), "server", h.lease.Server, "why", why)
+	l.log.Warn("leased address is unusable; released it", "address", h.lease.Addr, "services", l.memberNames(h.name), "server", h.lease.Server, "why", why)
 	h.client.Decline(h.lease.Addr, why)
 	h.lease, h.checked = nil, netip.Addr{}
 	l.note(h)
@@ -142,7 +142,7 @@ func (l *Leases) reportRefused(name string, o elect.Outcome) {
 		return
 	}
 	l.refused[name] = why
-	l.log.Warn("no node can have the lease", "services", l.memberNames(name), "why", why)
+	l.log.Warn("no node can request the lease", "services", l.memberNames(name), "why", why)
 	if l.host.Speaks() {
 		for _, c := range l.members[name] {
 			l.host.Event(c.Request, c.Pool, lb.LeaseNotAsked.With(c.family(name), why))

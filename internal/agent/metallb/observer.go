@@ -85,12 +85,12 @@ func (m *Observer) Run(ctx context.Context) {
 		return
 	}
 	if errs := validation.IsValidLabelValue(m.o.Node); len(errs) > 0 {
-		m.o.Log.Warn("the node's name does not fit into a label: no ServiceL2Status and ConfigurationState objects are written", "node", m.o.Node)
+		m.o.Log.Warn("node name too long for a label; not writing ServiceL2Status and ConfigurationState objects", "node", m.o.Node)
 		return
 	}
 	d, err := discovery.NewDiscoveryClientForConfig(m.o.REST)
 	if err != nil {
-		m.o.Log.Error("no ServiceL2Status and ConfigurationState objects are written", "error", err)
+		m.o.Log.Error("not writing ServiceL2Status and ConfigurationState objects", "error", err)
 		return
 	}
 	var running sync.WaitGroup

@@ -45,7 +45,7 @@ type Desired struct {
 
 // decide makes the Desired of a Service that is to be served. Why it cannot be,
 // or not in full, is in blocked; what else is to be told is in tell.
-func decide(w lb.Want, f fleet, settings compat.Settings, problems []compat.Problem) (d Desired, blocked *lb.Reason, tell []lb.Reason) {
+func decide(w lb.Want, f targets, settings compat.Settings, problems []compat.Problem) (d Desired, blocked *lb.Reason, tell []lb.Reason) {
 	d = Desired{Settings: settings, Endpoints: f.Endpoints, Contested: contested(w, settings.FloatingIPs)}
 	d.KeepMembers = f.selected > 0 && f.mapped == 0
 	if len(f.Zones) == 1 {
@@ -84,7 +84,7 @@ func invalid(problems []compat.Problem) lb.Reason {
 
 // place is the zone of a load balancer that is to be made, or why it cannot be
 // told.
-func place(d *Desired, f fleet) (string, *lb.Reason) {
+func place(d *Desired, f targets) (string, *lb.Reason) {
 	switch {
 	case d.Zone != "":
 		return d.Zone, nil
@@ -100,7 +100,7 @@ func place(d *Desired, f fleet) (string, *lb.Reason) {
 }
 
 // tell says what is to be told of the nodes.
-func (f *fleet) tell(s *compat.Settings, service *lb.Service) []lb.Reason {
+func (f *targets) tell(s *compat.Settings, service *lb.Service) []lb.Reason {
 	var out []lb.Reason
 	if len(f.Skipped) > 0 {
 		out = append(out, lb.NodesSkipped.With(strings.Join(f.Skipped, "; ")))

@@ -70,7 +70,7 @@ func gone(s *lb.Service, r *lb.Request) lb.Outcome {
 // Held is what is written on s. Everybody can write that, and kube-vip copies it into
 // the status. Our condition, of the days when Fairlead announced s, is evidence.
 func (Backend) Held(s *lb.Service) lb.Held {
-	h := lb.Held{Addresses: kubevip.Believed(s), Evidence: lb.Asserted, Current: kubevip.Attested(s), Says: kubevip.Said(s)}
+	h := lb.Held{Addresses: kubevip.Believed(s), Evidence: lb.Asserted, Current: kubevip.Attested(s), Says: kubevip.WrittenReason(s)}
 	h.Left = s.Labels[kubevip.Label] == kubevip.LabelValue
 	if s.Attested() && len(s.Published()) > 0 {
 		h.Evidence, h.Left = lb.Proven, true
