@@ -49,8 +49,8 @@ type leadership struct {
 	namespace, name string // of the Lease; without a name it is our own
 }
 
-// leadership returns what the flags say. What is not said follows from cfg, if it
-// is not from a file: whose place Fairlead takes.
+// leadership returns the leader election that the flags configure. Without a
+// configuration file, defaults are those of the program that Fairlead replaces.
 func (c *ccmFlags) leadership(flags leadership, cfg *config.Configuration, file bool) (leadership, error) {
 	l := flags
 	l.name, l.namespace = c.leaseName, cmp.Or(c.leaseNamespace, l.namespace)

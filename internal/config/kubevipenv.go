@@ -128,11 +128,11 @@ var KubeVIPVariables = []KubeVIPVariable{
 type KubeVIPDaemon struct {
 	// Interface on which Services are announced that name no other; "" is any.
 	Interface string
-	// Refresh is how often addresses are announced again; 0 is not said.
+	// Refresh is how often addresses are announced again; 0 if not set.
 	Refresh time.Duration
-	// NodeName, if it is said.
+	// NodeName, if it is set.
 	NodeName string
-	// Classes that are served, "" being Services without one; nil is not said.
+	// Classes that are served, "" being Services without one; nil if not set.
 	Classes []string
 	// Idle are variables that are set and change nothing.
 	Idle []IdleVariables
@@ -184,7 +184,7 @@ func settings(environ []string) map[string]string {
 	return set
 }
 
-// classesOf returns the classes that are served, or nil if nothing is said.
+// classesOf returns the classes that are served, or nil if none is set.
 func classesOf(set map[string]string) ([]string, error) {
 	name, named := set[envClassName]
 	if !named && set[envClassOnly] == "" && set[envClassLegacy] == "" {

@@ -22,8 +22,8 @@ type Backend struct {
 	// Resync is how often all Services are looked at, and orphans looked for; 0 is
 	// never.
 	Resync time.Duration
-	// RemoveOrphans: what was made for Services that no longer exist is not only
-	// told of, but removed.
+	// RemoveOrphans: resources of Services that no longer exist are removed, not only
+	// reported.
 	RemoveOrphans bool
 }
 

@@ -59,7 +59,7 @@ type Options struct {
 	Backends map[config.Backend]Backend
 	// Reporters say on objects of dialects how they are used.
 	Reporters []func(Tools) Reporter
-	// Reasons is everything that users can be told, for the metrics.
+	// Reasons is everything that can be reported to users, for the metrics.
 	Reasons lb.Table
 	// Parts run beside the controller, in the leader alone if they say so.
 	Parts []manager.Runnable
@@ -79,7 +79,7 @@ const (
 
 	gossipKeyRetry = 10 * time.Second
 
-	// shutdownGrace is for writes under way when the process is told to end.
+	// shutdownGrace is for writes under way when the process is asked to stop.
 	shutdownGrace = 3 * time.Second
 )
 
@@ -141,8 +141,8 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
-// unlessEnded returns err unless ctx has ended: who is told to end before having
-// begun has not failed.
+// unlessEnded returns err unless ctx has ended: a process that is stopped before it
+// has begun has not failed.
 func unlessEnded(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -210,9 +210,9 @@ func newWriter(base *rest.Config) (kubernetes.Interface, error) {
 	return writer, nil
 }
 
-// ensureGossipKey makes the Secret by which agents recognise each other, unless
-// it is there. That it cannot is no reason to stop: addresses are given all the
-// same, and the agents say what they wait for.
+// ensureGossipKey creates the Secret by which agents recognise each other, unless it
+// exists. The controller goes on if it cannot: addresses are still assigned, and the
+// agents log what they wait for.
 func ensureGossipKey(client kubernetes.Interface, o Options) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {

@@ -30,7 +30,7 @@ const (
 
 // importer is a source of the controllers of Services with addresses from pools. It
 // never delivers anything by itself; they wait for it, and so start no worker before
-// everything that is held is known. It runs anew in every new leader.
+// everything that is held is known. It runs again in every new leader.
 type importer struct {
 	*common
 	cache cache.Cache

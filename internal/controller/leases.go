@@ -22,8 +22,8 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// agents knows what the nodes' agents report: which addresses DHCP servers gave,
-// and who announces what. Services of which that changes are woken.
+// agents knows what the nodes' agents report: which addresses DHCP servers assigned,
+// and which node announces which address. It wakes Services when that changes.
 type agents struct {
 	cache    client.Reader
 	kinds    *optional
@@ -35,7 +35,7 @@ type agents struct {
 	hosts  map[string]announcer // by address
 }
 
-// announcer is who announces an address.
+// announcer is the node that announces an address.
 type announcer struct {
 	node     string
 	services []string

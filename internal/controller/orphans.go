@@ -44,7 +44,7 @@ func (o *orphans) countByReason(count map[lb.Code]int) {
 	}
 }
 
-// lookForOrphans tells of what was made for Services that no longer exist, each once,
+// lookForOrphans reports what was made for Services that no longer exist, each once,
 // and removes it if that is asked for.
 func (c *services) lookForOrphans(ctx context.Context) error {
 	reaper, ok := c.backend.Backend.(backend.Reaper)

@@ -1,5 +1,5 @@
 // Package gossipkey has the key by which the agents recognise each other: 32
-// random bytes in a Secret that the controller makes, and whoever needs it reads.
+// random bytes in a Secret. The controller creates it, and the agents read it.
 package gossipkey
 
 import (

@@ -70,9 +70,9 @@ func (a *Allocator) claimImports() {
 	}
 }
 
-// adoptPublished takes the addresses that s publishes into account: at first sight they
-// are all that is known about it; later, another active controller may have
-// written them. It says whether there are some that s has not got.
+// adoptPublished takes the addresses that s publishes into account. At first sight
+// nothing else is known about s; later, another active controller may have written
+// them. It says whether s publishes addresses that it does not hold.
 func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others bool) {
 	a.leaveUnwanted(s)
 	s.lost = slices.DeleteFunc(s.lost, func(x netip.Addr) bool { return !slices.Contains(published, x) })

@@ -10,7 +10,7 @@ import (
 )
 
 // Service is one Service object as a value: all that anybody beyond the API
-// server's client reads of it. Maps and slices are shared; nobody may change them.
+// server's client reads of it. Maps and slices are shared: do not change them.
 type Service struct {
 	Key      types.NamespacedName
 	UID      types.UID

@@ -61,7 +61,7 @@ func lossOf(err error) string {
 	return "the DHCP server gave another"
 }
 
-// outdated says whether the Agent object has to say anew until when a lease lasts:
+// outdated says whether the Agent object needs a new expiry time of a lease:
 // what it says falls behind by a good part of the lease's time. Servers can have it
 // renewed every second.
 func outdated(written, until, now time.Time) bool {

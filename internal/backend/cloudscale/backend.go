@@ -28,7 +28,7 @@ type Options struct {
 }
 
 // Backend makes load balancers what Services ask for. It is safe for concurrent
-// use, as long as nobody works on the same Service at the same time.
+// use, except for calls with the same Service.
 type Backend struct {
 	client    *cloudscale.Client
 	servers   *cloud.ListCache[cloudscale.Server]

@@ -19,7 +19,7 @@ type endpoint struct {
 	Subnet  string // UUID
 }
 
-// targets is the nodes that a load balancer sends traffic to.
+// targets are the nodes that a load balancer sends traffic to.
 type targets struct {
 	Endpoints []endpoint // sorted
 	Zones     []string   // sorted
@@ -30,8 +30,7 @@ type targets struct {
 	mapped    int // of these, what the cloud knows
 }
 
-// resolveMembers finds the servers of nodes. A node that has none is left out, and stops
-// no other.
+// resolveMembers finds the servers of nodes. A node without a server is left out.
 func resolveMembers(nodes []lb.Node, servers []cloudscale.Server, s *compat.Settings) targets {
 	var f targets
 	for i := range nodes {

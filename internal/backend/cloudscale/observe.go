@@ -120,8 +120,8 @@ func (b *Backend) lookUp(ctx context.Context, w lb.Want, now time.Time) (found, 
 	return found{}, nil
 }
 
-// resolveTargets finds the servers of the nodes; if one is missing, in a list that was
-// read just now, for it may be new.
+// resolveTargets finds the servers of the nodes. If one is missing, it reads the
+// list again, because the server may be new.
 func (b *Backend) resolveTargets(ctx context.Context, w lb.Want, s *compat.Settings) (targets, error) {
 	servers, err := b.servers.Within(ctx, cloud.LookAge)
 	if err != nil {

@@ -25,8 +25,8 @@ var (
 func (Backend) Words() lb.Dialect { return kubevip.Name }
 
 // Sync says what the Service should say: what it has and what is wrong, in one write.
-// What is wrong is told in an annotation: a condition is in the status, and would
-// need a second write to go. See ARCHITECTURE.md.
+// Problems are reported in an annotation: a condition is in the status, and would
+// need a second write. See ARCHITECTURE.md.
 func (Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
 	s := &w.Service
 	if w.Gone {

@@ -1,6 +1,6 @@
-// Package kubevip is the backend of addresses that kube-vip announces. It says what is
-// written onto a Service for that: everything that kube-vip's cloud provider writes,
-// in one patch. It calls nobody, and leaves the status alone, which is kube-vip's.
+// Package kubevip is the backend of addresses that kube-vip announces. It decides
+// what is written to a Service: everything that kube-vip's cloud provider writes, in
+// one patch. It makes no calls, and leaves the status to kube-vip, which owns it.
 package kubevip
 
 import (

@@ -13,17 +13,17 @@ import (
 	"fairlead.io/internal/prose"
 )
 
-// DHCPRequest is what a Service sends to a DHCP server to identify itself, and what it
-// would like to have of it.
+// DHCPRequest is how a Service identifies itself to a DHCP server, and which address
+// it requests.
 type DHCPRequest struct {
 	MAC       net.HardwareAddr // nil if it requests none
 	Hostname  string           // "" if it has none
 	Requested netip.Addr       // not valid if it asks for none
 }
 
-// DHCPRequestOf reads the requests on s, which has addresses of these families from
-// DHCP servers. One that cannot be used is left out: whoever comes from kube-vip
-// must not lose an address over it. The reason, if any, tells of all of those.
+// DHCPRequestOf reads the request on s, which has addresses of these families from
+// DHCP servers. A value that cannot be used is left out: users of kube-vip must not
+// lose an address over it. The reason, if any, lists all of those.
 func DHCPRequestOf(s *lb.Service, leases [len(lb.Families)]bool) (w DHCPRequest, ignored *lb.Reason) {
 	var wrong []string
 	for _, x := range []struct {

@@ -118,7 +118,7 @@ func (Dialect) Notes(_ *lb.Service, v *lb.Verdict, _ string) map[string]string {
 	return map[string]string{AnnotationAllocatedFrom: strings.Join(names, ",")}
 }
 
-// Deprecated tells of annotations under their names of old.
+// Deprecated reports annotations under their old names.
 func (Dialect) Deprecated(s *lb.Service) *lb.Reason {
 	old, use := OldAnnotations(s)
 	if old == "" {
