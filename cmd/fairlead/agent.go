@@ -159,7 +159,7 @@ with NET_ADMIN and NET_RAW.`,
 }
 
 const (
-	// refreshVariable is by which MetalLB's speakers are told how often addresses
+	// refreshVariable tells MetalLB's speakers how often addresses
 	// are announced again.
 	refreshVariable = "METALLB_GRATUITOUS_ARP_INTERVAL"
 	// metallbExcludeFile is where MetalLB's manifests mount the file.

@@ -169,7 +169,7 @@ func (c *ccmFlags) configuration(cfg *config.Configuration) (*config.Configurati
 
 // nodes sets what the flags say of the node controllers.
 func (c *ccmFlags) nodes(o *nodes.Options) {
-	runs, _ := chosen(c.controllers) // configuration has told the error
+	runs, _ := chosen(c.controllers) // configuration has returned the error
 	o.NoInitializing, o.NoLifecycle = !runs[nodeController], !runs[lifecycleController]
 	o.Workers, o.MonitorPeriod, o.StatusPeriod = c.nodeSyncs, c.monitorPeriod, c.statusPeriod
 }

@@ -72,7 +72,7 @@ func (c *ccmFlags) leadership(flags leadership, cfg *config.Configuration, file 
 }
 
 // servedClasses returns c with the classes that MetalLB's flag or, if that is not
-// given, kube-vip's variables name. Both daemons have to be told the same.
+// given, kube-vip's variables name. Both daemons need the same.
 func servedClasses(c *config.Configuration, metallb *metallbFlags, environ []string) (*config.Configuration, error) {
 	names, err := config.KubeVIPClassesFrom(environ)
 	switch {

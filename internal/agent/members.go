@@ -14,7 +14,7 @@ import (
 	"fairlead.io/internal/nft"
 )
 
-// look reads who is there: Nodes, members, claims; and what that means for us.
+// look reads Nodes, members and claims, and what they mean for this node.
 func (a *agent) look(now time.Time) {
 	var list corev1.NodeList
 	if err := a.cluster.List(a.background, &list); err != nil {

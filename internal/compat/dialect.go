@@ -22,7 +22,7 @@ type Dialect interface {
 	Read(Objects) Reading
 	// Words are what it adds to sentences about its pools.
 	Words() lb.Words
-	// Voice in which Services are told what became of them.
+	// Voice words events and conditions of Services.
 	Voice() Voice
 }
 

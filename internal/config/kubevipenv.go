@@ -172,7 +172,7 @@ func KubeVIPDaemonFrom(environ []string) (*KubeVIPDaemon, error) {
 	return d, err
 }
 
-// KubeVIPClassesFrom returns the classes alone, for who reads nothing else.
+// KubeVIPClassesFrom returns only the classes.
 func KubeVIPClassesFrom(environ []string) ([]string, error) { return classesOf(settings(environ)) }
 
 func settings(environ []string) map[string]string {

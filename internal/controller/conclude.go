@@ -45,7 +45,7 @@ func (c *services) conclude(ctx context.Context, w *lb.Want, m *memo, held lb.He
 			return again, nil // they may be back at once
 		}
 		if patch.Empty() && !m.attempted && m.told.Code == "" && out.Condition != lb.ConditionSays && !w.Gone {
-			m.told = out.Reason // it was found as it should be: that was told long ago
+			m.told = out.Reason // it was found as it should be: that was reported long ago
 		}
 	}
 	m.attempted = false

@@ -22,7 +22,7 @@ type inventory struct {
 	from  backend.Inventory
 	pause time.Duration
 	log   *slog.Logger
-	// changed is told after pools were read; fresh, if for the first time.
+	// changed is called after pools were read; fresh, if for the first time.
 	changed func(fresh bool)
 
 	mu     sync.Mutex

@@ -106,7 +106,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 			}
 		}
 	}
-	for address, now := range hosts { // who has none now keeps the name of the last
+	for address, now := range hosts { // without a node now, it keeps the name of the last one
 		if a.hosts[address].node == now.node {
 			continue
 		}

@@ -125,7 +125,7 @@ func (r *readings) warn(now compat.Readings) {
 // pools tells the ledger about all pools whenever one of them changes.
 type pools struct {
 	*common
-	// changed is told when dialects say something else about Services than before.
+	// changed is called when dialects say something else about Services than before.
 	changed func(dialects []lb.Dialect)
 }
 

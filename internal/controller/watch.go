@@ -363,7 +363,7 @@ func (c *pools) followKind(k compat.Kind) source.Source {
 					all()
 				} else {
 					if k.List != nil && k.Quiet {
-						all() // who reports on them reads what was read
+						all() // reporters read what was read
 					}
 					c.ledger.touch()
 				}

@@ -27,7 +27,7 @@ const (
 	// twice as long each time, up to mostWait.
 	firstWait = time.Second
 	mostWait  = time.Minute
-	// patience is after how long without an answer that is told, and how long an
+	// patience is after how long without an answer that is reported, and how long an
 	// address that was had before is asked for until any is.
 	patience = 10 * time.Second
 	// mostMisses is how often that time is doubled where nobody answers at all. The

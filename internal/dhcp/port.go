@@ -178,7 +178,7 @@ func (p *Port) read(f lb.Family) {
 				p.deliver(f, &d)
 			}
 			continue
-		case errors.Is(err, unix.ENETDOWN): // told once; it goes on when the link is up
+		case errors.Is(err, unix.ENETDOWN): // reported once; it goes on when the link is up
 			continue
 		}
 		select {

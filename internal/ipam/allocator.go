@@ -233,7 +233,7 @@ func (a *Allocator) reconsiderAll() {
 	a.waitGroup = map[group]map[lb.Port]*queue{}
 	var lacking []*service
 	for _, s := range a.services {
-		// Only who lacks something, or may move, can take anything; for all
+		// Only a Service that lacks something, or may move, can take anything; for all
 		// others the order does not matter.
 		s.waits = nil
 		switch {

@@ -61,14 +61,14 @@ func (a *Allocator) outOfPool(s *service, x netip.Addr) string {
 			return "is not in the requested pool " + asked.name
 		}
 	}
-	foreign := ""
+	unused := ""
 	for _, p := range a.cover.pools(x) {
 		if _, ok := p.numberOf(x); !ok || asked != nil && p != asked {
 			continue
 		}
 		switch {
 		case !slices.Contains(r.Dialects, p.Key.Dialect):
-			foreign = "is in pool " + p.name + ", which the Service's class does not use"
+			unused = "is in pool " + p.name + ", which the Service's class does not use"
 		case !p.works():
 			return "is in a pool that hands out nothing: " + p.state()
 		default:
@@ -86,8 +86,8 @@ func (a *Allocator) outOfPool(s *service, x netip.Addr) string {
 			return "is excluded from pool " + p.name
 		}
 	}
-	if foreign != "" {
-		return foreign
+	if unused != "" {
+		return unused
 	}
 	for _, p := range a.pools {
 		if p.Invalid != nil && slices.Contains(r.Dialects, p.Key.Dialect) && p.Admits(r) {

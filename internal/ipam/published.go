@@ -201,7 +201,7 @@ func (a *Allocator) adopt(s *service, p, with netip.Addr) bool {
 	return true
 }
 
-// claim gives p to s because s publishes it. Of those who cannot share it the one
+// claim gives p to s because s publishes it. Of Services that cannot share it, the one
 // with the better evidence has it, then the older one; the others look for another
 // at once. What is only asserted never takes an address from anybody.
 func (a *Allocator) claim(s *service, p netip.Addr) bool {

@@ -150,7 +150,7 @@ func (e events) NotifyLeave(n *memberlist.Node) {
 // NotifyUpdate tells of a changed NodeMeta, which there is not.
 func (e events) NotifyUpdate(*memberlist.Node) {}
 
-// move changes who is there.
+// move changes the set of members.
 func (g *Group) move(change func()) {
 	g.mu.Lock()
 	change()

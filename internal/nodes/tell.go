@@ -98,7 +98,7 @@ func listIPs(addresses []corev1.NodeAddress) string {
 	return strings.Join(out, ", ")
 }
 
-// once tells a reason that is new on this Node, or was told long ago.
+// once reports a reason that is new on this Node, or was reported long ago.
 func (t *eventInstances) once(node *corev1.Node, r lb.Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

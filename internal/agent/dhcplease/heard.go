@@ -83,7 +83,7 @@ func (l *Leases) check(h *holding) bool {
 	return true
 }
 
-// unfit says who has the address of a lease already, or "".
+// unfit says what uses the address of a lease already, or "".
 func (l *Leases) unfit(h *holding) string {
 	addr := h.lease.Addr
 	if why := l.host.Unusable(addr, false); why != "" {

@@ -52,7 +52,7 @@ type Observation struct {
 	// Blocked is why the Service cannot be served as it asks to; what can be
 	// done in spite of it is in the plan.
 	Blocked *lb.Reason
-	// Tell has what is to be told besides.
+	// Tell has further reasons to report.
 	Tell []lb.Reason
 
 	uid   string // of the Service

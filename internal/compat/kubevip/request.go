@@ -15,8 +15,8 @@ import (
 // ipv4 is the family of addresses that Services share.
 var ipv4 = lb.IPv4
 
-// shareKey is that of all Services that share in the way of kube-vip. With whom
-// they come to share is said by the pool, which may change; who shares goes on.
+// shareKey is that of all Services that share in the way of kube-vip. The pool
+// says with which others, and may change; existing sharing stays.
 const shareKey = "kube-vip"
 
 // amend adds to r what s asks for in this dialect, and what the ConfigMap says of

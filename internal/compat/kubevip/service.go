@@ -66,8 +66,8 @@ func Requested(s *lb.Service) (text string, inSpec bool) {
 }
 
 // Held returns the addresses that s is known to have: those that we noted, or that
-// kube-vip's cloud provider wrote down. What somebody asks for is no proof that he
-// got it unless one of them has been there, or kube-vip publishes it.
+// kube-vip's cloud provider wrote down. A requested address
+// counts only if one of the two has noted it, or kube-vip publishes it.
 func Held(s *lb.Service) []netip.Addr {
 	if Noted(s) {
 		if given := s.Annotations[AnnotationGiven]; given != "" {

@@ -14,7 +14,7 @@ import (
 )
 
 // Kinds of MetalLB that are read, the one that is written, and those of which only
-// the names are read: they have no effect here, which is told.
+// the names are read: they have no effect here, which is reported.
 var (
 	PoolKind          = metallb.GroupVersion.WithKind(KindPool)
 	AdvertisementKind = metallb.GroupVersion.WithKind(KindAdvertisement)
