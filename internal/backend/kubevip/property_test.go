@@ -131,7 +131,7 @@ var configs = []map[string]string{
 
 // TestServicesKeepWhatIsWritten: whatever people write onto Services and into the
 // ConfigMap, and whatever kube-vip's cloud provider left: what is written once is
-// not written again, what was given is no wish and stays, also after a restart,
+// not written again, what was given is not a request and stays, also after a restart,
 // and what somebody asks for stays in his words.
 func TestServicesKeepWhatIsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
