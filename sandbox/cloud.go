@@ -147,7 +147,7 @@ func (c *Cluster) openCloud() (simulator.Cloud, string, error) {
 	}
 	s, err := c.readState()
 	if err == nil && clouds[s.Cloud] == nil {
-		err = errors.New("it is in no cloud")
+		err = errors.New("it has no cloud")
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("find the cloud of the sandbox %s: %w", c.Name, err)
@@ -156,7 +156,7 @@ func (c *Cluster) openCloud() (simulator.Cloud, string, error) {
 }
 
 // CloudRequest sends a request to the cloud's API and returns the answer's
-// body. An answer that is no success is an error.
+// body. An unsuccessful answer is an error.
 func (c *Cluster) CloudRequest(ctx context.Context, method, path, body string) ([]byte, error) {
 	cloud, url, err := c.openCloud()
 	if err != nil {

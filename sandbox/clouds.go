@@ -21,7 +21,7 @@ func Clouds() []string { return slices.Sorted(maps.Keys(clouds)) }
 
 func checkCloud(name string) error {
 	if _, known := clouds[name]; name != "" && !known {
-		return fmt.Errorf("cloud %q: there is only %s", name, strings.Join(Clouds(), ", "))
+		return fmt.Errorf("cloud %q is unknown; available: %s", name, strings.Join(Clouds(), ", "))
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (c *Cluster) complete() error {
 		return err
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("the sandbox makes namespaces and cgroups: run it as root")
+		return errors.New("the sandbox creates namespaces and cgroups: run it as root")
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (c *Cluster) node(name string) (host, error) {
 			return n, nil
 		}
 	}
-	return host{}, fmt.Errorf("node %q: there are node1 to node%d", name, c.Nodes)
+	return host{}, fmt.Errorf("node %q: available: node1 to node%d", name, c.Nodes)
 }
 
 // Kubeconfig is the path of a kubeconfig for an administrator on this machine.
@@ -171,12 +171,12 @@ func (c *Cluster) netns(hostName string) string { return c.Name + "-" + hostName
 // lock is a socket without a file: it goes with the process.
 func (c *Cluster) lock(ctx context.Context) (unlock func(), err error) {
 	address := &net.UnixAddr{Net: "unix", Name: "@fairlead-sandbox/" + c.Name}
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		l, err := net.ListenUnix("unix", address)
 		if err == nil {
 			return func() { l.Close() }, nil
 		}
-		if !told {
+		if !logged {
 			fmt.Fprintf(c.Progress, "waiting for another process that changes the sandbox %s\n", c.Name)
 		}
 		if err := pause(ctx); err != nil {

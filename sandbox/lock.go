@@ -17,7 +17,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
@@ -26,7 +26,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		if !told {
+		if !logged {
 			waiting()
 		}
 		select {

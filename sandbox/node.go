@@ -140,7 +140,7 @@ func (c *Cluster) nodeReady(ctx context.Context, client kubernetes.Interface, n 
 		api := netip.AddrPortFrom(serviceCIDRs[0].Addr().Next(), 443)
 		conn, err := c.Dial(dialer, n.name, "tcp", api.String())
 		if err != nil {
-			return fmt.Errorf("kube-proxy does not yet lead to the API server: %w", err)
+			return fmt.Errorf("kube-proxy does not forward to the API server yet: %w", err)
 		}
 		return conn.Close()
 	}

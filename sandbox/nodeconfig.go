@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// nodeConfig is what the first process of a node is told, as JSON.
+// nodeConfig configures the first process of a node, as JSON.
 type nodeConfig struct {
 	Name      string         `json:"name"`
 	StateDir  string         `json:"stateDir"` // of the cluster

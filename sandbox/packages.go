@@ -85,7 +85,7 @@ func installPackages(ctx context.Context, note io.Writer) error {
 	}
 	if _, err := os.Stat("/run/systemd/system"); err == nil && slices.Contains(missing, "containerd") {
 		if err := exec.CommandContext(ctx, "systemctl", "disable", "containerd.service").Run(); err != nil {
-			return fmt.Errorf("disable the service containerd, which nobody needs: %w", err)
+			return fmt.Errorf("disable the unused service containerd: %w", err)
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ type HostStatus struct {
 	Ready     bool // of a node: the API server says so
 }
 
-// Status looks at the cluster. It is no error if there is none.
+// Status looks at the cluster. It succeeds if there is none.
 func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	var status Status
 	if err := c.complete(); err != nil {

@@ -68,7 +68,7 @@ with NET_ADMIN and NET_RAW.`,
 	f.StringVar(&aliveFile, "alive-file", "", "file to touch every second while the agent is healthy, for \"fairlead alive\"")
 	logs.add(f)
 	metallb.add(f)
-	addNeedless(f, needlessForAgent...)
+	addIgnoredFlags(f, ignoredByAgent...)
 	c.MarkFlagsMutuallyExclusive("announce-interval", "gratuitous-arp-interval")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		theirs, err := config.KubeVIPDaemonFrom(os.Environ())
@@ -103,12 +103,12 @@ with NET_ADMIN and NET_RAW.`,
 		}
 		o.Excluded, err = config.LoadExcluded(excludeFile)
 		if err != nil && (f.Changed("exclude-interfaces-file") || !errors.Is(err, fs.ErrNotExist)) {
-			return fmt.Errorf("read which interfaces are excluded: %w", err)
+			return fmt.Errorf("read excluded interfaces: %w", err)
 		}
 		if o.Log, err = logs.logger(os.Stderr, read.Config.ClusterName); err != nil {
 			return err
 		}
-		tellNeedless(f, o.Log, needlessForAgent...)
+		logIgnoredFlags(f, o.Log, ignoredByAgent...)
 		tellIdle(theirs, o.Log)
 		if o.REST, err = restConfig(kubeconfig, "agent"); err != nil {
 			return err
@@ -159,7 +159,7 @@ with NET_ADMIN and NET_RAW.`,
 }
 
 const (
-	// refreshVariable is by which MetalLB's speakers are told how often addresses
+	// refreshVariable tells MetalLB's speakers how often addresses
 	// are announced again.
 	refreshVariable = "METALLB_GRATUITOUS_ARP_INTERVAL"
 	// metallbExcludeFile is where MetalLB's manifests mount the file.
@@ -185,15 +185,15 @@ func refreshOf(f *pflag.FlagSet, flag seconds, others time.Duration) (time.Durat
 // serveLater listens as soon as it can: in an upgrade the port is the
 // predecessor's until that has ended.
 func serveLater(ctx context.Context, log *slog.Logger, what string, listen func() (*serve.Server, error)) {
-	for told := false; ; {
+	for logged := false; ; {
 		s, err := listen()
 		if err == nil {
 			_ = s.Start(ctx)
 			return
 		}
-		if !told {
+		if !logged {
 			log.Warn("not listening yet", "for", what, "error", err)
-			told = true
+			logged = true
 		}
 		select {
 		case <-ctx.Done():

@@ -26,7 +26,7 @@ func touch(ctx context.Context, file string, well func() bool, log *slog.Logger)
 	for {
 		if well() {
 			if err := os.WriteFile(file, nil, 0o644); err != nil {
-				log.Error("file for the probe not touched", "error", err)
+				log.Error("could not touch the probe file", "error", err)
 			}
 		}
 		select {

@@ -42,8 +42,8 @@ type ccmFlags struct {
 	verbosity      int
 }
 
-// ccmNeedless are the others.
-var ccmNeedless = []needless{
+// ccmIgnored are the others.
+var ccmIgnored = []ignoredFlag{
 	{name: "allow-untagged-cloud", why: "Fairlead finds load balancers by their Services, and servers by their Nodes", bare: true},
 	{name: "cloud-config", why: "environment variables configure the clouds"},
 	{name: "allocate-node-cidrs", why: "Fairlead creates no routes in the cloud", bare: true},
@@ -131,7 +131,7 @@ func (c *ccmFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&c.monitorPeriod, "node-monitor-period", 0, "interval for looking up Nodes that are not ready in the cloud; 0 means the default of 5s")
 	f.DurationVar(&c.statusPeriod, "node-status-update-frequency", 0, "interval for updating the addresses of Nodes from the cloud; 0 means the default of 5m")
 	f.IntVarP(&c.verbosity, "v", "v", 0, fmt.Sprintf("%d or more is the same as --log-level=debug", debugVerbosity))
-	addNeedless(f, ccmNeedless...)
+	addIgnoredFlags(f, ccmIgnored...)
 }
 
 // level is how much is logged.
@@ -149,7 +149,7 @@ func (c *ccmFlags) configuration(cfg *config.Configuration) (*config.Configurati
 		out.ClusterName = c.clusterName
 	}
 	if out.Nodes.Cloud != config.NoCloud && !slices.Contains([]string{"", "external", kubevipCloud}, c.cloudProvider) && c.cloudProvider != string(out.Nodes.Cloud) {
-		return nil, fmt.Errorf("--cloud-provider is %q, but the configuration says that the nodes are in the cloud %q", c.cloudProvider, out.Nodes.Cloud)
+		return nil, fmt.Errorf("--cloud-provider is %q, but the configuration sets nodes.cloud to %q", c.cloudProvider, out.Nodes.Cloud)
 	}
 	if c.cloudProvider == kubevipCloud && !slices.Contains(out.Backends(), config.KubeVIP) {
 		return nil, fmt.Errorf("--cloud-provider is %q, but the configuration has no class with the backend %q", c.cloudProvider, config.KubeVIP)
@@ -169,7 +169,7 @@ func (c *ccmFlags) configuration(cfg *config.Configuration) (*config.Configurati
 
 // nodes sets what the flags say of the node controllers.
 func (c *ccmFlags) nodes(o *nodes.Options) {
-	runs, _ := chosen(c.controllers) // configuration has told the error
+	runs, _ := chosen(c.controllers) // configuration has returned the error
 	o.NoInitializing, o.NoLifecycle = !runs[nodeController], !runs[lifecycleController]
 	o.Workers, o.MonitorPeriod, o.StatusPeriod = c.nodeSyncs, c.monitorPeriod, c.statusPeriod
 }
@@ -205,7 +205,7 @@ func chosen(list []string) (map[string]bool, error) {
 		}
 		c, known := controllerNames[name]
 		if !known {
-			return nil, fmt.Errorf("--controllers: %q is not known; there are %s, %s and %s", entry, nodeController, lifecycleController, serviceController)
+			return nil, fmt.Errorf("--controllers: %q is unknown; available: %s, %s and %s", entry, nodeController, lifecycleController, serviceController)
 		}
 		out[c] = !off
 	}

@@ -36,21 +36,21 @@ func TestCloudscaleManifest(t *testing.T) {
 		t.Errorf("logs %s", got)
 	}
 	var out bytes.Buffer
-	tellNeedless(c.flags, slog.New(slog.NewTextHandler(&out, nil)), ccmNeedless...)
+	logIgnoredFlags(c.flags, slog.New(slog.NewTextHandler(&out, nil)), ccmIgnored...)
 	if n := strings.Count(out.String(), "\n"); n != 1 || !strings.Contains(out.String(), "--allow-untagged-cloud") {
 		t.Errorf("told: %s", &out)
 	}
 }
 
-func TestNeedlessFlags(t *testing.T) {
-	for _, n := range ccmNeedless {
+func TestIgnoredFlags(t *testing.T) {
+	for _, n := range ccmIgnored {
 		args := []string{"--" + n.name + "=true"}
 		if n.bare {
 			args = append(args, "--"+n.name)
 		}
 		c := parse(t, args...)
 		var out bytes.Buffer
-		tellNeedless(c.flags, slog.New(slog.NewTextHandler(&out, nil)), ccmNeedless...)
+		logIgnoredFlags(c.flags, slog.New(slog.NewTextHandler(&out, nil)), ccmIgnored...)
 		if !strings.Contains(out.String(), "--"+n.name) || !c.flags.Lookup(n.name).Hidden {
 			t.Errorf("%s: told %q", n.name, &out)
 		}
@@ -79,7 +79,7 @@ func TestChosenControllers(t *testing.T) {
 		{"-service,*", "cloud-node cloud-node-lifecycle"},
 		{"*,-cloud-node,-node-route-controller", "cloud-node-lifecycle service"},
 		{"cloud-node-lifecycle-controller", "cloud-node-lifecycle"},
-		{"*,-volumes", `"-volumes" is not known`},
+		{"*,-volumes", `"-volumes" is unknown`},
 	} {
 		runs, err := chosen(strings.Split(test.list, ","))
 		var got []string
@@ -117,7 +117,7 @@ func TestConfigurationByFlags(t *testing.T) {
 		{"--controllers=*,-service", 1, config.CloudscaleNodes, "", ""},
 		{"--controllers=service", 2, config.NoCloud, "", ""},
 		{"--controllers=*,-cloud-node", 2, config.CloudscaleNodes, "", ""},
-		{"--controllers=moon", 0, "", "", `"moon" is not known`},
+		{"--controllers=moon", 0, "", "", `"moon" is unknown`},
 	} {
 		got, err := parse(t, strings.Fields(test.args)...).configuration(ours)
 		if test.err != "" {

@@ -35,7 +35,7 @@ func newControllerCommand() *cobra.Command {
 		leaderElect            bool
 		leaderNamespace        string
 		logs                   logFlags
-		classic                metallbFlags
+		metallb                metallbFlags
 		ccm                    ccmFlags
 		cloud                  controller.Backend
 		names                  setup.Names
@@ -63,8 +63,8 @@ or anywhere with access to the API server.`,
 	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; report planned changes and their cost in events")
 	f.BoolVar(&cloud.RemoveOrphans, "remove-orphans", false, "delete load balancers of Services that no longer exist, instead of only reporting them; Fairlead finds them by tags with the name of the cluster")
 	logs.add(f)
-	classic.add(f)
-	addNeedless(f, needlessForController...)
+	metallb.add(f)
+	addIgnoredFlags(f, ignoredByController...)
 	ccm.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if f.Changed("concurrent-service-syncs") && !f.Changed("workers") {
@@ -91,14 +91,14 @@ or anywhere with access to the API server.`,
 		if leader.elect {
 			o.LeaderNamespace = leader.namespace
 		}
-		if o.Config, err = servedClasses(o.Config, &classic, os.Environ()); err != nil {
+		if o.Config, err = servedClasses(o.Config, &metallb, os.Environ()); err != nil {
 			return err
 		}
-		names.MetalLBNamespace, names.Pod = classic.namespace, podIn(classic.namespace)
-		if o.MetricsAddress, err = classic.metrics(o.MetricsAddress); err != nil {
+		names.MetalLBNamespace, names.Pod = metallb.namespace, podIn(metallb.namespace)
+		if o.MetricsAddress, err = metallb.metrics(o.MetricsAddress); err != nil {
 			return err
 		}
-		if o.HealthAddress, err = classic.health(o.HealthAddress, ""); err != nil {
+		if o.HealthAddress, err = metallb.health(o.HealthAddress, ""); err != nil {
 			return err
 		}
 		if o.Config, err = ccm.configuration(o.Config); err != nil {
@@ -108,7 +108,7 @@ or anywhere with access to the API server.`,
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
 		}
-		tellNeedless(f, o.Log, needlessForController...)
+		logIgnoredFlags(f, o.Log, ignoredByController...)
 		if configFile != "" {
 			tellOverruled(os.Getenv, o.Log)
 		}
@@ -116,7 +116,7 @@ or anywhere with access to the API server.`,
 			return err
 		}
 		o.REST.Host = cmp.Or(ccm.master, o.REST.Host)
-		tellNeedless(f, o.Log, ccmNeedless...)
+		logIgnoredFlags(f, o.Log, ccmIgnored...)
 		setup.Add(&o, names)
 		var n nodes.Options
 		ccm.nodes(&n)

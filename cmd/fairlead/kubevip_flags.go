@@ -49,10 +49,10 @@ type leadership struct {
 	namespace, name string // of the Lease; without a name it is our own
 }
 
-// leadership returns what the flags say. What is not said follows from cfg, if it
-// is not from a file: whose place Fairlead takes.
-func (c *ccmFlags) leadership(said leadership, cfg *config.Configuration, file bool) (leadership, error) {
-	l := said
+// leadership returns the leader election that the flags configure. Without a
+// configuration file, defaults are those of the program that Fairlead replaces.
+func (c *ccmFlags) leadership(flags leadership, cfg *config.Configuration, file bool) (leadership, error) {
+	l := flags
 	l.name, l.namespace = c.leaseName, cmp.Or(c.leaseNamespace, l.namespace)
 	switch {
 	case file:
@@ -72,12 +72,12 @@ func (c *ccmFlags) leadership(said leadership, cfg *config.Configuration, file b
 }
 
 // servedClasses returns c with the classes that MetalLB's flag or, if that is not
-// given, kube-vip's variables name. Both daemons have to be told the same.
-func servedClasses(c *config.Configuration, classic *metallbFlags, environ []string) (*config.Configuration, error) {
+// given, kube-vip's variables name. Both daemons need the same.
+func servedClasses(c *config.Configuration, metallb *metallbFlags, environ []string) (*config.Configuration, error) {
 	names, err := config.KubeVIPClassesFrom(environ)
 	switch {
-	case classic.flags.Changed("lb-class"):
-		return c.OnlyClass(classic.class), nil
+	case metallb.flags.Changed("lb-class"):
+		return c.OnlyClass(metallb.class), nil
 	case err != nil || names == nil:
 		return c, err
 	}
@@ -87,10 +87,10 @@ func servedClasses(c *config.Configuration, classic *metallbFlags, environ []str
 // tellIdle logs which variables of kube-vip's change nothing, and why.
 func tellIdle(d *config.KubeVIPDaemon, log *slog.Logger) {
 	for _, i := range d.Idle {
-		if i.Heed == config.Unserved {
-			log.Warn("variables of kube-vip's have no effect: "+i.Note, "variables", i.Names)
+		if i.Effect == config.Unserved {
+			log.Warn("kube-vip variables have no effect: "+i.Note, "variables", i.Names)
 		} else {
-			log.Info("variables of kube-vip's have no effect, and are not needed: "+i.Note, "variables", i.Names)
+			log.Info("kube-vip variables are not needed and have no effect: "+i.Note, "variables", i.Names)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func tellIdle(d *config.KubeVIPDaemon, log *slog.Logger) {
 func tellOverruled(getenv func(string) string, log *slog.Logger) {
 	for _, name := range []string{config.EnvKubeVIPClassMode, config.EnvKubeVIPClassName} {
 		if getenv(name) != "" {
-			log.Warn("a variable has no effect: the configuration file says which classes are served", "variable", name)
+			log.Warn("variable has no effect: the configuration file lists the served classes", "variable", name)
 		}
 	}
 }

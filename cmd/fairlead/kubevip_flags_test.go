@@ -24,7 +24,7 @@ func TestFlagsOfKubeVIPsProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	tellNeedless(c.Flags(), slog.New(slog.NewTextHandler(&out, nil)), ccmNeedless...)
+	logIgnoredFlags(c.Flags(), slog.New(slog.NewTextHandler(&out, nil)), ccmIgnored...)
 	if n := strings.Count(out.String(), "\n"); n != 8 {
 		t.Errorf("%d lines are told, want one for each of 8 flags:\n%s", n, &out)
 	}
@@ -120,10 +120,10 @@ func TestBadEnvironment(t *testing.T) {
 	for _, test := range []struct{ args, variable, value, want string }{
 		{"controller", config.EnvKubeVIPClassMode, "yes", "$KUBEVIP_ENABLE_LOADBALANCERCLASS is \"yes\", must be true or false"},
 		{"controller", "lb_class_only", "yes", "$lb_class_only is \"yes\", must be true or false"},
-		{"controller --cloud-provider=kubevip", "lb_class_only", "true", "here kube-vip does"},
+		{"controller --cloud-provider=kubevip", "lb_class_only", "true", "here kube-vip announces"},
 		{"controller --cloud-provider=kubevip --config=" + file, config.EnvKubeVIPClassMode, "true", "no such file"},
-		{"agent --node-name=n", "vip_interface", "lo", "nobody would hear"},
-		{"agent --node-name=n", "svc_enable", "false", "Services are all that an agent is for"},
+		{"agent --node-name=n", "vip_interface", "lo", "announcements on"},
+		{"agent --node-name=n", "svc_enable", "false", "agents only serve Services"},
 		{"agent --node-name=n", "lb_class_legacy_handling", "x", "$lb_class_legacy_handling is \"x\""},
 	} {
 		t.Run(test.variable, func(t *testing.T) {

@@ -15,16 +15,16 @@ import (
 // defaultMetalLBNamespace is where MetalLB's own manifests put its objects.
 const defaultMetalLBNamespace = "metallb-system"
 
-// needless is a flag of a program that Fairlead stands in for, with nothing to set here.
+// ignoredFlag is a flag of a program that Fairlead stands in for, with nothing to set here.
 // Manifests that pass it go on working; it is not shown in the help.
-type needless struct {
+type ignoredFlag struct {
 	name string
 	why  string // the end of a sentence that begins with the flag
 	bare bool   // may stand without a value
 }
 
 // Flags of both of MetalLB's processes without a use here.
-var needlessEverywhere = []needless{
+var ignoredEverywhere = []ignoredFlag{
 	{name: "pod-name", why: "$POD_NAME and $POD_UID identify the pod"},
 	{name: "pprof-bind-address", why: "there is no profiling over the network"},
 	{name: "tls-min-version", why: "the minimum TLS version is 1.2"},
@@ -34,7 +34,7 @@ var needlessEverywhere = []needless{
 }
 
 // Flags of MetalLB's speaker besides these.
-var needlessForAgent = append([]needless{
+var ignoredByAgent = append([]ignoredFlag{
 	{name: "bgp-debounce-timeout", why: "addresses are announced by ARP and NDP"},
 	{name: "frrk8s-namespace", why: "addresses are announced by ARP and NDP"},
 	{name: "frrk8s-secret-passthrough", why: "addresses are announced by ARP and NDP", bare: true},
@@ -44,10 +44,10 @@ var needlessForAgent = append([]needless{
 	{name: "ml-labels", why: "agents find each other by their Agent objects"},
 	{name: "ml-secret-key-path", why: "agents read their key from their own Secret"},
 	{name: "ml-wan-config", why: "agents adapt to slow networks automatically", bare: true},
-}, needlessEverywhere...)
+}, ignoredEverywhere...)
 
 // Flags of MetalLB's controller besides these.
-var needlessForController = append([]needless{
+var ignoredByController = append([]ignoredFlag{
 	{name: "ml-secret-name", why: "agents have their own Secret, which the controller fills"},
 	{name: "deployment", why: "no object is owned by a Deployment"},
 	{name: "webhook-mode", why: "there is no webhook; conditions on the objects report errors"},
@@ -56,10 +56,10 @@ var needlessForController = append([]needless{
 	{name: "cert-dir", why: "there is no webhook"},
 	{name: "cert-service-name", why: "there is no webhook"},
 	{name: "disable-cert-rotation", why: "there is no webhook", bare: true},
-}, needlessEverywhere...)
+}, ignoredEverywhere...)
 
-// addNeedless has f take the flags of table.
-func addNeedless(f *pflag.FlagSet, table ...needless) {
+// addIgnoredFlags has f take the flags of table.
+func addIgnoredFlags(f *pflag.FlagSet, table ...ignoredFlag) {
 	for _, n := range table {
 		if f.Lookup(n.name) != nil {
 			continue // of another program, too
@@ -73,11 +73,11 @@ func addNeedless(f *pflag.FlagSet, table ...needless) {
 	}
 }
 
-// tellNeedless logs a line for each flag of table that was given.
-func tellNeedless(f *pflag.FlagSet, log *slog.Logger, table ...needless) {
+// logIgnoredFlags logs a line for each flag of table that was given.
+func logIgnoredFlags(f *pflag.FlagSet, log *slog.Logger, table ...ignoredFlag) {
 	for _, n := range table {
 		if f.Changed(n.name) {
-			log.Info("a flag has no effect, and is not needed: "+n.why, "flag", "--"+n.name)
+			log.Info("flag is not needed and has no effect: "+n.why, "flag", "--"+n.name)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (m *metallbFlags) metrics(address string) (string, error) {
 	case !m.flags.Changed("port"):
 		return address, nil
 	case m.flags.Changed("metrics-address"):
-		return "", fmt.Errorf("--port and --metrics-address exclude each other")
+		return "", fmt.Errorf("--port and --metrics-address cannot be combined")
 	case m.metricsPort == 0:
 		return "", nil
 	}
@@ -119,7 +119,7 @@ func (m *metallbFlags) health(address, host string) (string, error) {
 	case !m.flags.Changed("health-probe-port"):
 		return address, nil
 	case m.flags.Changed("health-address"):
-		return "", fmt.Errorf("--health-probe-port and --health-address exclude each other")
+		return "", fmt.Errorf("--health-probe-port and --health-address cannot be combined")
 	}
 	return at(host, m.healthPort), nil
 }
@@ -151,7 +151,7 @@ func (s *seconds) Set(text string) error {
 		d, err = time.Duration(n)*time.Second, nil
 	}
 	if err != nil || d < 0 {
-		return fmt.Errorf("%q is neither a number of seconds nor a duration", text)
+		return fmt.Errorf("%q must be a number of seconds or a duration", text)
 	}
 	*s = seconds(d)
 	return nil

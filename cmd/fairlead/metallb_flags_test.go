@@ -34,24 +34,24 @@ var controllerFlags = strings.Fields(`
 
 func TestAllFlagsOfMetalLBAreTaken(t *testing.T) {
 	for _, daemon := range []struct {
-		command  func() *cobra.Command
-		flags    []string
-		needless []needless
+		command func() *cobra.Command
+		flags   []string
+		ignored []ignoredFlag
 	}{
-		{newAgentCommand, speakerFlags, needlessForAgent},
-		{newControllerCommand, controllerFlags, needlessForController},
+		{newAgentCommand, speakerFlags, ignoredByAgent},
+		{newControllerCommand, controllerFlags, ignoredByController},
 	} {
 		c := daemon.command()
 		if err := c.ParseFlags(daemon.flags); err != nil {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		tellNeedless(c.Flags(), slog.New(slog.NewJSONHandler(&log, nil)), daemon.needless...)
+		logIgnoredFlags(c.Flags(), slog.New(slog.NewJSONHandler(&log, nil)), daemon.ignored...)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != len(daemon.needless) {
-			t.Errorf("%s: %d lines for %d flags:\n%s", c.Name(), len(lines), len(daemon.needless), log.String())
+		if len(lines) != len(daemon.ignored) {
+			t.Errorf("%s: %d lines for %d flags:\n%s", c.Name(), len(lines), len(daemon.ignored), log.String())
 		}
-		for _, n := range daemon.needless {
+		for _, n := range daemon.ignored {
 			if strings.Count(log.String(), fmt.Sprintf(`"flag":"--%s"`, n.name)) != 1 {
 				t.Errorf("%s: --%s is not told of once:\n%s", c.Name(), n.name, log.String())
 			}
@@ -60,7 +60,7 @@ func TestAllFlagsOfMetalLBAreTaken(t *testing.T) {
 			}
 		}
 		log.Reset()
-		if tellNeedless(daemon.command().Flags(), slog.New(slog.NewJSONHandler(&log, nil)), daemon.needless...); log.Len() > 0 {
+		if logIgnoredFlags(daemon.command().Flags(), slog.New(slog.NewJSONHandler(&log, nil)), daemon.ignored...); log.Len() > 0 {
 			t.Errorf("%s: flags that were not given are told of: %s", c.Name(), log.String())
 		}
 	}
@@ -78,8 +78,8 @@ func TestMetalLBFlags(t *testing.T) {
 		{args: "", metrics: "m:1", health: "h:1", namespace: "lb", classes: 2},
 		{args: "--port=7472 --health-probe-port=17472 --lb-class=metallb --metallb-namespace=x", metrics: ":7472", health: "127.0.0.1:17472", namespace: "x", classes: 1},
 		{args: "--port=0 --lb-class=", metrics: "", health: "h:1", namespace: "lb", classes: 1},
-		{args: "--port=1 --metrics-address=:2", wantErr: "--port and --metrics-address exclude each other"},
-		{args: "--health-probe-port=1 --health-address=:2", wantErr: "--health-probe-port and --health-address exclude each other"},
+		{args: "--port=1 --metrics-address=:2", wantErr: "--port and --metrics-address cannot be combined"},
+		{args: "--health-probe-port=1 --health-address=:2", wantErr: "--health-probe-port and --health-address cannot be combined"},
 	} {
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		var m metallbFlags

@@ -30,16 +30,16 @@ address.
 
 `)
 	for _, group := range []struct {
-		head string
-		heed config.Heed
+		head   string
+		effect config.Effect
 	}{
-		{"effect", config.Heeded},
-		{"not needed, logged as information, because", config.Needless},
+		{"effect", config.Effective},
+		{"not needed, logged as information, because", config.NotNeeded},
 		{"not supported, logged as a warning, because", config.Unserved},
 	} {
 		p.table("variable", group.head)
 		for i, v := range config.KubeVIPVariables {
-			if v.Heed != group.heed || i > 0 && config.KubeVIPVariables[i-1].Note == v.Note {
+			if v.Effect != group.effect || i > 0 && config.KubeVIPVariables[i-1].Note == v.Note {
 				continue
 			}
 			var names []string

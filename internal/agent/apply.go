@@ -163,7 +163,7 @@ func (a *agent) renew() {
 	}
 	now := time.Now()
 	a.settle(now, lost...)
-	a.log.Warn("fences lost: this node did not answer for a while", "interfaces", lost)
+	a.log.Warn("fences expired: this node stopped answering for a while", "interfaces", lost)
 	for addr, h := range a.held {
 		if slices.ContainsFunc(h.ifaces, func(iface string) bool { return slices.Contains(lost, iface) }) {
 			a.falling = append(a.falling, addr)

@@ -19,10 +19,10 @@ type holding struct {
 	since  time.Time
 
 	probing bool
-	// rival is a host on the LAN that is no node and uses the address; it is not
-	// used here until a probe finds it free.
+	// rival is a host on the LAN, not a node, that uses the address. This node does
+	// not use the address until a probe finds it free.
 	rival net.HardwareAddr
-	// lost: the rival is a node that was no member when it announced the address.
+	// lost: the rival is a node that was not a member when it announced the address.
 	lost bool
 	// reported is when an event last said so.
 	reported time.Time
@@ -48,8 +48,8 @@ const repeatAfter = 10 * time.Minute
 const rivalRetry = 15 * time.Second
 
 // rivalGrace is for how long after it took an address a node does not yield to
-// another one that is no member: twice the fence's time, within which one whose
-// agent has died falls silent.
+// another one that is not a member: twice the fence's time, within which a node
+// whose agent has died stops answering.
 const rivalGrace = 2 * nft.FenceTime
 
 // claimed returns what is claimed of addr.
@@ -207,12 +207,12 @@ func (a *agent) probed(n News, now time.Time) {
 }
 
 // sighted is called with every frame in which another host says that it has addr.
-// Members do not count: the two settle it by their claims. A host that is no node
-// is answered once; if it insists, it has its way (RFC 5227 §2.4). A node that is
-// no member, because gossip between us fails, has taken the address believing that
-// this one is dead, and has it from then on; unless this node has just taken it, in
-// which case it is the other that believes so, or that is dead and whose fence still
-// stands.
+// Frames of members are ignored: claims settle those. If the host is not a node, this
+// node defends the address once; if the host insists, this node gives it up (RFC 5227
+// §2.4). If the host is a node but not a member, gossip between the two fails: it took
+// the address because it believes that this node is dead. This node then yields,
+// unless it has just taken the address itself: then the other node is the one that
+// was believed dead, or its fence has not expired yet.
 func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now time.Time) {
 	h := a.held[addr]
 	if h == nil || !h.up || isMember(a.members, mac) {
@@ -220,7 +220,7 @@ func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now
 	}
 	if node := a.nodeOf(mac); node != "" {
 		if now.Sub(h.since) > rivalGrace {
-			a.log.Warn("a node that is no member announces the address", "address", addr, "node", node)
+			a.log.Warn("a node outside the group announces the address", "address", addr, "node", node)
 			a.yield(addr, h, mac, now)
 			h.lost = true
 		}
@@ -232,7 +232,7 @@ func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now
 	a.concede(addr, h, mac, iface, now)
 }
 
-// concede leaves an address to a host that is no node until it is free again.
+// concede leaves an address to a host that is not a node, until it is free again.
 func (a *agent) concede(addr netip.Addr, h *holding, mac net.HardwareAddr, iface string, now time.Time) {
 	if same := slices.Equal(h.rival, mac) && now.Sub(h.reported) < repeatAfter; a.nodeOf(mac) == "" && !same {
 		h.reported = now

@@ -51,6 +51,6 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 		a.leases.SetWritten(before.Status.Leases)
 	}
 	if len(a.held) > 0 {
-		a.log.Info("taken over from an earlier agent on this node", "addresses", len(a.held))
+		a.log.Info("took over from the previous agent on this node", "addresses", len(a.held))
 	}
 }

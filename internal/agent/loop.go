@@ -33,11 +33,11 @@ func (a *agent) loop(ctx context.Context) {
 		select {
 		case <-done:
 			if a.hasSuccessor() {
-				a.log.Info("leaving everything to the successor on this node")
+				a.log.Info("stopping: the next agent on this node keeps the addresses")
 				return
 			}
 			done, a.leaving, a.membersDirty = nil, time.Now(), true
-			a.log.Info("leaving: handing over", "addresses", len(a.held))
+			a.log.Info("stopping: handing addresses over to other nodes", "addresses", len(a.held))
 		case <-a.inbox.arrived:
 			a.absorb(a.inbox.take())
 		case <-a.groupChanged():

@@ -14,7 +14,7 @@ import (
 	"fairlead.io/internal/nft"
 )
 
-// look reads who is there: Nodes, members, claims; and what that means for us.
+// look reads Nodes, members and claims, and what they mean for this node.
 func (a *agent) look(now time.Time) {
 	var list corev1.NodeList
 	if err := a.cluster.List(a.background, &list); err != nil {
@@ -58,7 +58,7 @@ func (a *agent) look(now time.Time) {
 		addresses.Insert(has...)
 		if n.Name == a.node && a.group != nil && len(has) > 0 && !slices.Contains(has, a.group.Addr().Addr()) {
 			// Nobody hears us at the old one. The next process begins with the new.
-			a.failure = fmt.Errorf("the node's address is no longer %s but %s", a.group.Addr().Addr(), has[0])
+			a.failure = fmt.Errorf("node address changed from %s to %s", a.group.Addr().Addr(), has[0])
 		}
 		if n.Name == a.node {
 			a.labels = n.Labels
@@ -75,7 +75,7 @@ func (a *agent) look(now time.Time) {
 	}
 	for _, addr := range a.directory.setNodes(addresses) {
 		if addresses.Has(addr) {
-			a.log.Warn("address of a Service is a node's, and not announced", "address", addr)
+			a.log.Warn("Service address belongs to a node; not announcing it", "address", addr)
 		}
 		a.touch(addr)
 	}

@@ -33,8 +33,8 @@ type Kernel interface {
 	Err() error
 }
 
-// Tables is who may answer for which address, and through which ports: nft.Table, or
-// nft.Fake in tests.
+// Tables controls for which addresses the kernel answers, and through which ports:
+// nft.Table, or nft.Fake in tests.
 type Tables interface {
 	Leftover() (state nft.State, fences []string)
 	Update(changes map[netip.Addr]*nft.VIP) error

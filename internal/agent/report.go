@@ -90,6 +90,6 @@ func (a *agent) farewell() {
 	a.reportDirty = true
 	a.report(time.Now())
 	if err := errors.Join(a.reporter.write(ctx), a.observer.Finish(ctx)); err != nil {
-		a.log.Warn("not reported that this node announces nothing any more", "error", err)
+		a.log.Warn("could not report that this node stopped announcing", "error", err)
 	}
 }

@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) error {
 	inbox := newInbox()
 	if err := inbox.follow(ctx, cached, always); err != nil {
 		if meta.IsNoMatchError(err) {
-			return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
+			return fmt.Errorf("the API server has no CRDs of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
 		}
 		return err
 	}
@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	seat, err := takeSeat(ctx, o.NodeName, func() {
-		o.Log.Info("another agent is active on this node; waiting to follow it")
+		o.Log.Info("another agent is active on this node; waiting for it to stop")
 		o.Ready()
 	})
 	if err != nil {
@@ -206,7 +206,7 @@ func (a *agent) begin(ctx context.Context, now time.Time) {
 // join starts the gossip, and keeps looking for agents that it does not know.
 func (a *agent) join(ctx context.Context, o Options, self *corev1.Node, key []byte) error {
 	if o.GossipPort == 0 {
-		a.log.Warn("gossip is switched off: the Nodes' conditions say which nodes are alive, which takes most of a minute")
+		a.log.Warn("gossip is disabled: node failures are detected from Node conditions, which takes up to a minute")
 		return nil
 	}
 	addr, ok := nodeAddress(self)

@@ -56,7 +56,7 @@ func metaOf(links []link.Link, s *scope, eligible, leaving bool) member.Meta {
 		}
 		if usable(l, lb.IPv4) {
 			// One that is excluded and yet named is as if it had no IPv4 address of its
-			// own: it carries one only for those who name it.
+			// own: it carries one only where it is named.
 			m.Links = append(m.Links, member.Link{Name: l.Name, V4: l.Global[lb.IPv4] && !s.excluded.MatchString(l.Name), V6: l.Global[lb.IPv6]})
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Backend makes one Service real. It is safe for concurrent use, as long as nobody
-// works on the same Service at the same time.
+// Backend makes one Service real. It is safe for concurrent use, except for calls
+// with the same Service.
 type Backend interface {
 	// Sync takes one look at a Service and does what can be done now. It never
-	// waits: the outcome says when to look again. An error is also told in the
-	// outcome; without Outcome.Again it is tried again as any error.
+	// waits: the outcome says when to look again. An error is also reported in the
+	// outcome; without Outcome.Again it is retried like any error.
 	Sync(ctx context.Context, w lb.Want) (lb.Outcome, error)
 	// Forget drops what is remembered about a Service that no longer exists.
 	Forget(uid types.UID)
@@ -30,7 +30,7 @@ type (
 	}
 
 	// Marker says whether a Service has something that the backend wrote. It is
-	// asked about Services whose class nobody serves.
+	// asked about Services whose class is not served.
 	Marker interface {
 		Marked(s *lb.Service) bool
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Auth proves to a cloud who calls.
+// Auth authenticates the client to a cloud.
 type Auth interface {
 	// Authorize adds the proof to a request that is about to be sent. It returns
 	// the secrets in it, which are masked in whatever the cloud answers. It may

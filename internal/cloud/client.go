@@ -34,7 +34,7 @@ type Options struct {
 	Auth Auth
 	// Timeout of one attempt of a call; 0 is DefaultTimeout.
 	Timeout time.Duration
-	// Explain reads the body of an answer that is no success: it sets Messages,
+	// Explain reads the body of an unsuccessful answer: it sets Messages,
 	// and Busy if the cloud has its own way to say that. Nil: the first words of
 	// the body are the message.
 	Explain func(e *Error, body []byte)

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// LookAge is how old a list may be for those who only look something up.
+	// LookAge is how old a list may be for lookups.
 	LookAge = 10 * time.Second
-	// MissAge is for those who miss an object in it: it may have been made since.
+	// MissAge is for lookups that miss an object in it: it may have been made since.
 	MissAge = time.Second
 )
 
 // ListCache has all objects of one kind as they were last read, with the changes
-// that we have made since. Everybody who asks while it is read waits for the
+// that we have made since. Callers that ask while it is read wait for the
 // same list.
 //
 // The lists that it returns belong to everybody: they must not be changed.
@@ -165,7 +165,7 @@ func (c *ListCache[T]) Empty() {
 	c.items, c.at = nil, time.Now()
 }
 
-// Forget what is known about the list: the next who asks reads it.
+// Forget what is known about the list: the next caller reads it.
 func (c *ListCache[T]) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -108,7 +108,7 @@ func mask(secret string) string {
 func HeaderSafe(secret string) error {
 	for _, r := range secret {
 		if r <= ' ' || r > '~' {
-			return errors.New("has characters that no token has")
+			return errors.New("has characters that are invalid in a token")
 		}
 	}
 	return nil

@@ -52,4 +52,4 @@ func messages(body []byte) map[string]string {
 	return out
 }
 
-func errNoID(kind string) error { return fmt.Errorf("no id of a %s given", kind) }
+func errNoID(kind string) error { return fmt.Errorf("missing %s ID", kind) }

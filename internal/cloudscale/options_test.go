@@ -44,7 +44,7 @@ func TestFromEnv(t *testing.T) {
 		{"both", []string{EnvTokenFile, file, EnvToken, "direct"}, "", "direct", 20 * time.Second, "https://api.cloudscale.ch/"},
 		{"no file", []string{EnvTokenFile, file + "x"}, "no such file", "", 0, ""},
 		{"blank token", []string{EnvToken, " \n"}, "the access token is empty", "", 0, ""},
-		{"two lines", []string{EnvToken, "one\ntwo"}, "characters that no token has", "", 0, ""},
+		{"two lines", []string{EnvToken, "one\ntwo"}, "characters that are invalid in a token", "", 0, ""},
 		{"5 s", []string{EnvToken, "t", EnvTimeout, "5"}, "", "t", 5 * time.Second, "https://api.cloudscale.ch/"},
 		{"0 s", []string{EnvToken, "t", EnvTimeout, "0"}, "", "t", 20 * time.Second, "https://api.cloudscale.ch/"},
 		{"less", []string{EnvToken, "t", EnvTimeout, "-1"}, "", "t", 20 * time.Second, "https://api.cloudscale.ch/"},

@@ -11,7 +11,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Dialect reads one configuration format, and speaks to those who use it.
+// Dialect reads one configuration format, and words messages to its users.
 type Dialect interface {
 	// Name by which the configuration lists it.
 	Name() lb.Dialect
@@ -22,7 +22,7 @@ type Dialect interface {
 	Read(Objects) Reading
 	// Words are what it adds to sentences about its pools.
 	Words() lb.Words
-	// Voice in which Services are told what became of them.
+	// Voice words events and conditions of Services.
 	Voice() Voice
 }
 
@@ -71,11 +71,11 @@ type Object interface {
 	runtime.Object
 }
 
-// Objects are all that can be read of a dialect's kinds. They are the cache's:
-// nobody may change them.
+// Objects are all that can be read of a dialect's kinds. They belong to the cache:
+// do not change them.
 type Objects struct {
 	All map[schema.GroupVersionKind][]Object
-	// Unread says why objects of a kind cannot be read, where that is so.
+	// Unread says which kinds cannot be read, and why.
 	Unread map[schema.GroupVersionKind]string
 }
 
@@ -105,7 +105,7 @@ type (
 		Remark(s *lb.Service, v *lb.Verdict) *lb.Reason
 	}
 
-	// Deprecator tells of what s says in a way that is on its way out; nil is nothing.
+	// Deprecator reports deprecated annotations of s; nil if it has none.
 	Deprecator interface {
 		Deprecated(s *lb.Service) *lb.Reason
 	}

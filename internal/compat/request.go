@@ -109,7 +109,7 @@ func Invalid(r *lb.Request, reason lb.Reason) {
 }
 
 // First returns dialects with d, one of them, before the others: of two pools of one
-// name, who asks in the words of a dialect means that dialect's.
+// name, a request in a dialect means that dialect's pool.
 func First(d lb.Dialect, dialects []lb.Dialect) []lb.Dialect {
 	if !slices.Contains(dialects, d) || dialects[0] == d {
 		return dialects

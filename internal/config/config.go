@@ -117,7 +117,7 @@ func Default() *Configuration {
 func FromEnv(getenv func(string) string, clouds ...Cloud) (*Configuration, error) {
 	c := &Configuration{APIVersion: apiVersion, Kind: kind}
 	if len(clouds) > 1 {
-		return nil, fmt.Errorf("the environment configures several clouds, %s; Services without a class cannot be for all of them: say in a file (--config) which class is whose", join(clouds))
+		return nil, fmt.Errorf("the environment configures several clouds, %s; Services without a class can only belong to one: assign classes in a configuration file (--config)", join(clouds))
 	}
 	for _, cloud := range clouds {
 		c.Classes = append(c.Classes, Class{Backend: Backend(cloud)})
@@ -129,7 +129,7 @@ func FromEnv(getenv func(string) string, clouds ...Cloud) (*Configuration, error
 	}
 	if provided != nil {
 		if c.Class(provided.Name) != nil {
-			return nil, fmt.Errorf("the environment configures the cloud %s and is that of kube-vip's cloud provider, too ($%s, $%s); Services without a class cannot be for both: say in a file (--config) which class is whose, or set $%s", join(clouds), EnvKubeVIPNamespace, EnvKubeVIPConfigMap, EnvKubeVIPClassMode)
+			return nil, fmt.Errorf("the environment configures both the cloud %s and kube-vip's cloud provider ($%s, $%s); Services without a class can only belong to one: assign classes in a configuration file (--config), or set $%s", join(clouds), EnvKubeVIPNamespace, EnvKubeVIPConfigMap, EnvKubeVIPClassMode)
 		}
 		c.Classes = append(c.Classes, *provided)
 	}
@@ -176,19 +176,19 @@ func (c *Configuration) validate() error {
 		}
 		seen[class.Name] = true
 		if class.Backend != "" && !slices.Contains(backends, class.Backend) {
-			errs = append(errs, fmt.Errorf("classes[%d]: backend %q is not known; there is %s", i, class.Backend, join(backends)))
+			errs = append(errs, fmt.Errorf("classes[%d]: backend %q is unknown; available: %s", i, class.Backend, join(backends)))
 		}
 		if slices.Contains(backends, class.Backend) && !class.Backend.FromPools() && len(class.Pools) > 0 {
-			errs = append(errs, fmt.Errorf("classes[%d]: pools are for backend %q; with %q the cloud has the addresses", i, Announce, class.Backend))
+			errs = append(errs, fmt.Errorf("classes[%d]: pools are for backend %q; with %q the cloud assigns the addresses", i, Announce, class.Backend))
 		}
 		for _, d := range class.Pools {
 			if !slices.Contains(dialects, d) {
-				errs = append(errs, fmt.Errorf("classes[%d]: pools %q are not known; there is %s", i, d, join(dialects)))
+				errs = append(errs, fmt.Errorf("classes[%d]: pools %q are unknown; available: %s", i, d, join(dialects)))
 			}
 		}
 	}
 	if c.Nodes.Cloud != "" && !slices.Contains(clouds, c.Nodes.Cloud) {
-		errs = append(errs, fmt.Errorf("nodes.cloud %q is not known; there is %s", c.Nodes.Cloud, join(clouds)))
+		errs = append(errs, fmt.Errorf("nodes.cloud %q is unknown; available: %s", c.Nodes.Cloud, join(clouds)))
 	}
 	return errors.Join(errs...)
 }

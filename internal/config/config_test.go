@@ -28,10 +28,10 @@ func TestParse(t *testing.T) {
 			want: []Class{{Name: "metallb", Backend: Announce, Pools: []lb.Dialect{metallbPools, lb.Native}}}},
 		{name: "not a configuration", file: "kind: ConfigMap\n", wantErr: []string{`must be "fairlead.io/v1alpha1" and "Configuration"`}},
 		{name: "everything wrong is told", file: head + "classes: [{name: a, backend: cloud}, {name: a, pools: [mine]}]\nnodes: {cloud: moon}\n",
-			wantErr: []string{`backend "cloud" is not known`, `class "a" is listed twice`, `pools "mine" are not known`, `nodes.cloud "moon" is not known; there is "none", "cloudscale"`}},
+			wantErr: []string{`backend "cloud" is unknown`, `class "a" is listed twice`, `pools "mine" are unknown`, `nodes.cloud "moon" is unknown; available: "none", "cloudscale"`}},
 		{name: "cloudscale", file: head + "classes: [{name: \"\", backend: cloudscale}, {name: lan}]\nnodes: {cloud: cloudscale}\n",
 			want: []Class{{Name: "", Backend: Cloudscale}, {Name: "lan", Backend: Announce, Pools: []lb.Dialect{lb.Native, metallbPools, kubevipPools}}}},
-		{name: "pools of a cloud", file: head + "classes: [{name: \"\", backend: cloudscale, pools: [native]}]\n", wantErr: []string{`with "cloudscale" the cloud has the addresses`}},
+		{name: "pools of a cloud", file: head + "classes: [{name: \"\", backend: cloudscale, pools: [native]}]\n", wantErr: []string{`with "cloudscale" the cloud assigns the addresses`}},
 		{name: "a misspelt field", file: head + "clases: []\n", wantErr: []string{`unknown field "clases"`}},
 		{name: "not YAML", file: "\t{", wantErr: []string{"yaml"}},
 	}

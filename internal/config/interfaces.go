@@ -36,7 +36,7 @@ func ParseExcluded(data []byte) (*regexp.Regexp, error) {
 		return nil, err
 	}
 	if file.Exclude == nil {
-		return nil, fmt.Errorf("there is no list announcedInterfacesToExclude in it")
+		return nil, fmt.Errorf("list announcedInterfacesToExclude is missing")
 	}
 	var parts []string
 	for i, text := range *file.Exclude {

@@ -12,7 +12,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Variables of kube-vip's own DaemonSet that are heeded.
+// Variables of kube-vip's own DaemonSet that take effect here.
 const (
 	envInterface        = "vip_interface"
 	envServiceInterface = "vip_servicesinterface"
@@ -31,14 +31,14 @@ const (
 	leastRate = 500 * time.Millisecond
 )
 
-// Heed says what becomes of a variable of kube-vip's.
-type Heed int
+// Effect is what a variable of kube-vip does here.
+type Effect int
 
 const (
-	// Heeded variables mean here what they mean there.
-	Heeded Heed = iota
-	// Needless ones have nothing to set here.
-	Needless
+	// Effective variables mean here what they mean there.
+	Effective Effect = iota
+	// NotNeeded ones have nothing to set here.
+	NotNeeded
 	// Unserved ones ask for something that there is not.
 	Unserved
 )
@@ -46,8 +46,8 @@ const (
 // KubeVIPVariable is a variable of the environment of kube-vip's own DaemonSet.
 type KubeVIPVariable struct {
 	// Name, or its beginning, with an asterisk.
-	Name string
-	Heed Heed
+	Name   string
+	Effect Effect
 	// Note says what it does, or why it does nothing.
 	Note string
 }
@@ -63,45 +63,45 @@ const (
 // KubeVIPVariables are those that concern Services, and those that people may
 // take to.
 var KubeVIPVariables = []KubeVIPVariable{
-	{envServiceInterface, Heeded, "interface on which Services are announced, unless the Service, its pool or the ConfigMap selects another; auto means any suitable interface"},
-	{envInterface, Heeded, "the same, if vip_servicesinterface is not set"},
-	{envRate, Heeded, "interval for repeating announcements, in milliseconds, as --announce-interval; not needed by default"},
-	{envNodeName, Heeded, "name of the Node, as --node-name"},
-	{envServices, Heeded, "must not be false: agents only serve Services"},
-	{envClassName, Heeded, "spec.loadBalancerClass to serve in addition to Services without a class; default kube-vip.io/kube-vip-class if one of the next two is set"},
-	{envClassOnly, Heeded, "true: do not serve Services without a class"},
-	{envClassLegacy, Heeded, "false: serve only the class lb_class_name; if that is empty, only Services without a class"},
+	{envServiceInterface, Effective, "interface on which Services are announced, unless the Service, its pool or the ConfigMap selects another; auto means any suitable interface"},
+	{envInterface, Effective, "the same, if vip_servicesinterface is not set"},
+	{envRate, Effective, "interval for repeating announcements, in milliseconds, as --announce-interval; not needed by default"},
+	{envNodeName, Effective, "name of the Node, as --node-name"},
+	{envServices, Effective, "must not be false: agents only serve Services"},
+	{envClassName, Effective, "spec.loadBalancerClass to serve in addition to Services without a class; default kube-vip.io/kube-vip-class if one of the next two is set"},
+	{envClassOnly, Effective, "true: do not serve Services without a class"},
+	{envClassLegacy, Effective, "false: serve only the class lb_class_name; if that is empty, only Services without a class"},
 
-	{"vip_arp", Needless, "Fairlead always announces addresses by ARP and NDP"},
-	{"vip_subnet", Needless, "Fairlead adds every address as a single host address"},
-	{"vip_cidr", Needless, "Fairlead adds every address as a single host address"},
-	{"vip_leaderelection", Needless, elected},
-	{"vip_leasename", Needless, elected},
-	{"vip_leaseduration", Needless, elected},
-	{"vip_renewdeadline", Needless, elected},
-	{"vip_retryperiod", Needless, elected},
-	{"vip_leaseannotations", Needless, elected},
-	{"vip_singlenode", Needless, elected},
-	{"vip_startleader", Needless, elected},
-	{"vip_loseleadership*", Needless, elected},
-	{"vip_preserve_on_leadership_loss", Needless, elected},
-	{"svc_election", Needless, elected},
-	{"svc_leasename", Needless, elected},
-	{"per_service_election_on_demand", Needless, elected},
-	{"leader_election_type", Needless, elected},
-	{"etcd_*", Needless, elected},
-	{"vip_skipdad", Needless, "the agent probes new addresses, without delaying others"},
-	{"vip_loglevel", Needless, "use --log-level"},
-	{"prometheus_server", Needless, elsewhere},
-	{"health_check_port", Needless, elsewhere},
-	{"enable_service_security", Needless, "only the Service's ports are open at its address, always"},
-	{"enable_endpoints", Needless, "Fairlead always uses EndpointSlices"},
-	{"enable_endpointslices", Needless, "Fairlead always uses EndpointSlices"},
-	{"debounce_time", Needless, "simultaneous changes are always processed together"},
-	{"dhcp_backoff_attempts", Needless, "the agent asks DHCP servers until one answers"},
-	{"dhcp_mode", Needless, "the Service selects the IP families for DHCP"},
-	{"iptables_backend", Needless, "Fairlead uses its own nftables tables"},
-	{"k8s_config_file", Needless, "use --kubeconfig"},
+	{"vip_arp", NotNeeded, "Fairlead always announces addresses by ARP and NDP"},
+	{"vip_subnet", NotNeeded, "Fairlead adds every address as a single host address"},
+	{"vip_cidr", NotNeeded, "Fairlead adds every address as a single host address"},
+	{"vip_leaderelection", NotNeeded, elected},
+	{"vip_leasename", NotNeeded, elected},
+	{"vip_leaseduration", NotNeeded, elected},
+	{"vip_renewdeadline", NotNeeded, elected},
+	{"vip_retryperiod", NotNeeded, elected},
+	{"vip_leaseannotations", NotNeeded, elected},
+	{"vip_singlenode", NotNeeded, elected},
+	{"vip_startleader", NotNeeded, elected},
+	{"vip_loseleadership*", NotNeeded, elected},
+	{"vip_preserve_on_leadership_loss", NotNeeded, elected},
+	{"svc_election", NotNeeded, elected},
+	{"svc_leasename", NotNeeded, elected},
+	{"per_service_election_on_demand", NotNeeded, elected},
+	{"leader_election_type", NotNeeded, elected},
+	{"etcd_*", NotNeeded, elected},
+	{"vip_skipdad", NotNeeded, "the agent probes new addresses, without delaying others"},
+	{"vip_loglevel", NotNeeded, "use --log-level"},
+	{"prometheus_server", NotNeeded, elsewhere},
+	{"health_check_port", NotNeeded, elsewhere},
+	{"enable_service_security", NotNeeded, "only the Service's ports are open at its address, always"},
+	{"enable_endpoints", NotNeeded, "Fairlead always uses EndpointSlices"},
+	{"enable_endpointslices", NotNeeded, "Fairlead always uses EndpointSlices"},
+	{"debounce_time", NotNeeded, "simultaneous changes are always processed together"},
+	{"dhcp_backoff_attempts", NotNeeded, "the agent asks DHCP servers until one answers"},
+	{"dhcp_mode", NotNeeded, "the Service selects the IP families for DHCP"},
+	{"iptables_backend", NotNeeded, "Fairlead uses its own nftables tables"},
+	{"k8s_config_file", NotNeeded, "use --kubeconfig"},
 
 	{"svc_namespace", Unserved, "Fairlead serves all namespaces; use a class to select Services (lb_class_name)"},
 	{"disable_service_updates", Unserved, "the controller always publishes addresses in the status of Services"},
@@ -128,11 +128,11 @@ var KubeVIPVariables = []KubeVIPVariable{
 type KubeVIPDaemon struct {
 	// Interface on which Services are announced that name no other; "" is any.
 	Interface string
-	// Refresh is how often addresses are announced again; 0 is not said.
+	// Refresh is how often addresses are announced again; 0 if not set.
 	Refresh time.Duration
-	// NodeName, if it is said.
+	// NodeName, if it is set.
 	NodeName string
-	// Classes that are served, "" being Services without one; nil is not said.
+	// Classes that are served, "" being Services without one; nil if not set.
 	Classes []string
 	// Idle are variables that are set and change nothing.
 	Idle []IdleVariables
@@ -140,9 +140,9 @@ type KubeVIPDaemon struct {
 
 // IdleVariables have the same reason for changing nothing.
 type IdleVariables struct {
-	Heed  Heed
-	Note  string
-	Names []string
+	Effect Effect
+	Note   string
+	Names  []string
 }
 
 // KubeVIPDaemonFrom reads environ, which is as os.Environ has it.
@@ -166,13 +166,13 @@ func KubeVIPDaemonFrom(environ []string) (*KubeVIPDaemon, error) {
 	if on, err := boolean(set, envServices, true); err != nil {
 		return nil, err
 	} else if !on {
-		return nil, fmt.Errorf("$%s is %q, but Services are all that an agent is for; do not start it where there are none to announce", envServices, set[envServices])
+		return nil, fmt.Errorf("$%s is %q, but agents only serve Services; do not run the agent on nodes that should not announce", envServices, set[envServices])
 	}
 	d.Classes, err = classesOf(set)
 	return d, err
 }
 
-// KubeVIPClassesFrom returns the classes alone, for who reads nothing else.
+// KubeVIPClassesFrom returns only the classes.
 func KubeVIPClassesFrom(environ []string) ([]string, error) { return classesOf(settings(environ)) }
 
 func settings(environ []string) map[string]string {
@@ -184,7 +184,7 @@ func settings(environ []string) map[string]string {
 	return set
 }
 
-// classesOf returns the classes that are served, or nil if nothing is said.
+// classesOf returns the classes that are served, or nil if none is set.
 func classesOf(set map[string]string) ([]string, error) {
 	name, named := set[envClassName]
 	if !named && set[envClassOnly] == "" && set[envClassLegacy] == "" {
@@ -230,9 +230,9 @@ func interfaceName(text string) (string, error) {
 	case text == anyInterface:
 		return "", nil
 	case text == "lo":
-		return "", fmt.Errorf("nobody would hear what is announced on %q; name the interface of the LAN, or %q", text, anyInterface)
+		return "", fmt.Errorf("announcements on %q reach no other host; name the LAN interface, or %q", text, anyInterface)
 	case len(text) > interfaceLength || strings.ContainsFunc(text, func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) }):
-		return "", fmt.Errorf("%q cannot be the name of an interface", text)
+		return "", fmt.Errorf("%q is not a valid interface name", text)
 	}
 	return text, nil
 }
@@ -241,17 +241,17 @@ func interfaceName(text string) (string, error) {
 // reason together. One that switches something off that is not there is right.
 func idle(set map[string]string) (out []IdleVariables) {
 	for _, v := range KubeVIPVariables {
-		if v.Heed == Heeded {
+		if v.Effect == Effective {
 			continue
 		}
 		for name, value := range set {
-			if on, err := strconv.ParseBool(value); value == "" || !v.names(name) || v.Heed == Unserved && err == nil && !on {
+			if on, err := strconv.ParseBool(value); value == "" || !v.names(name) || v.Effect == Unserved && err == nil && !on {
 				continue
 			}
-			i := slices.IndexFunc(out, func(o IdleVariables) bool { return o.Heed == v.Heed && o.Note == v.Note })
+			i := slices.IndexFunc(out, func(o IdleVariables) bool { return o.Effect == v.Effect && o.Note == v.Note })
 			if i < 0 {
 				i = len(out)
-				out = append(out, IdleVariables{Heed: v.Heed, Note: v.Note})
+				out = append(out, IdleVariables{Effect: v.Effect, Note: v.Note})
 			}
 			out[i].Names = append(out[i].Names, name)
 		}
@@ -259,7 +259,7 @@ func idle(set map[string]string) (out []IdleVariables) {
 	for i := range out {
 		slices.Sort(out[i].Names)
 	}
-	slices.SortStableFunc(out, func(a, b IdleVariables) int { return cmp.Compare(b.Heed, a.Heed) })
+	slices.SortStableFunc(out, func(a, b IdleVariables) int { return cmp.Compare(b.Effect, a.Effect) })
 	return out
 }
 
@@ -273,7 +273,7 @@ func (v KubeVIPVariable) names(name string) bool {
 // who announces, so it is an error if that is kube-vip.
 func (c *Configuration) OnlyKubeVIPClasses(names []string) (*Configuration, error) {
 	if slices.Contains(c.Backends(), KubeVIP) {
-		return nil, fmt.Errorf("$%s, $%s and $%s are for where Fairlead announces; here kube-vip does, and the configuration or $%s says which Services are for it", envClassName, envClassOnly, envClassLegacy, EnvKubeVIPClassMode)
+		return nil, fmt.Errorf("$%s, $%s and $%s only apply when Fairlead announces; here kube-vip announces, and the configuration or $%s selects its Services", envClassName, envClassOnly, envClassLegacy, EnvKubeVIPClassMode)
 	}
 	out := *c
 	out.Classes = nil

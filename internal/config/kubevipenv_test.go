@@ -25,16 +25,16 @@ func TestKubeVIPDaemonFrom(t *testing.T) {
 		"for Services":  {environ: []string{"vip_interface=eth0", "vip_servicesinterface=eth1.200"}, want: KubeVIPDaemon{Interface: "eth1.200"}},
 		"any interface": {environ: []string{"vip_interface=eth0", "vip_servicesinterface=auto"}},
 		"empty":         {environ: []string{"vip_interface=eth0", "vip_servicesinterface=", "vip_arpRate=", "lb_class_only=", "svc_enable="}, want: KubeVIPDaemon{Interface: "eth0"}},
-		"loopback":      {environ: []string{"vip_interface=lo"}, err: "$vip_interface: nobody would hear"},
-		"no interface":  {environ: []string{"vip_servicesinterface=eth0 eth1"}, err: `$vip_servicesinterface: "eth0 eth1" cannot be`},
-		"too long":      {environ: []string{"vip_servicesinterface=abcdefghijklmnop"}, err: "cannot be the name of an interface"},
+		"loopback":      {environ: []string{"vip_interface=lo"}, err: "$vip_interface: announcements on"},
+		"no interface":  {environ: []string{"vip_servicesinterface=eth0 eth1"}, err: `$vip_servicesinterface: "eth0 eth1" is not a valid`},
+		"too long":      {environ: []string{"vip_servicesinterface=abcdefghijklmnop"}, err: "is not a valid interface name"},
 
 		"rate":          {environ: []string{"vip_arpRate=3000"}, want: KubeVIPDaemon{Refresh: 3 * time.Second}},
 		"low rate":      {environ: []string{"vip_arpRate=499"}, err: "at least 500"},
 		"no rate":       {environ: []string{"vip_arpRate=3s"}, err: `$vip_arpRate is "3s"`},
 		"negative rate": {environ: []string{"vip_arpRate=-1"}, err: "must be a number"},
 
-		"no Services":  {environ: []string{"svc_enable=false"}, err: "Services are all that an agent is for"},
+		"no Services":  {environ: []string{"svc_enable=false"}, err: "agents only serve Services"},
 		"Services?":    {environ: []string{"svc_enable=maybe"}, err: `$svc_enable is "maybe", must be true or false`},
 		"class only":   {environ: []string{"lb_class_only=true"}, want: KubeVIPDaemon{Classes: []string{"kube-vip.io/kube-vip-class"}}},
 		"no class":     {environ: []string{"lb_class_only=false"}, want: KubeVIPDaemon{Classes: []string{"", "kube-vip.io/kube-vip-class"}}},
@@ -75,22 +75,22 @@ func TestIdleVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[Heed][]string{}
+	got := map[Effect][]string{}
 	for _, i := range d.Idle {
 		if len(i.Note) == 0 {
 			t.Errorf("%v: no reason", i.Names)
 		}
-		got[i.Heed] = append(got[i.Heed], strings.Join(i.Names, " "))
+		got[i.Effect] = append(got[i.Effect], strings.Join(i.Names, " "))
 	}
-	want := map[Heed][]string{
+	want := map[Effect][]string{
 		Unserved: {"bgp_enable bgp_peerpass", "egress_podcidr"},
-		Needless: {"vip_arp", "vip_subnet", "svc_election svc_leasename vip_leaderelection vip_leaseduration vip_leasename vip_loseleadership_timeout_seconds vip_renewdeadline vip_retryperiod",
+		NotNeeded: {"vip_arp", "vip_subnet", "svc_election svc_leasename vip_leaderelection vip_leaseduration vip_leasename vip_loseleadership_timeout_seconds vip_renewdeadline vip_retryperiod",
 			"prometheus_server", "dhcp_mode"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if len(d.Idle) > 0 && d.Idle[0].Heed != Unserved {
+	if len(d.Idle) > 0 && d.Idle[0].Effect != Unserved {
 		t.Error("what is not served is not told first")
 	}
 }

@@ -22,8 +22,8 @@ type Backend struct {
 	// Resync is how often all Services are looked at, and orphans looked for; 0 is
 	// never.
 	Resync time.Duration
-	// RemoveOrphans: what was made for Services that no longer exist is not only
-	// told of, but removed.
+	// RemoveOrphans: resources of Services that no longer exist are removed, not only
+	// reported.
 	RemoveOrphans bool
 }
 
@@ -91,7 +91,7 @@ func (c *classes) ignored(s *lb.Service) string {
 	}
 	words := c.backends[class.Backend].words()
 	for _, d := range c.dialects {
-		// Who speaks the dialect himself sees the annotation, too.
+		// Users of that format see the annotation, too.
 		if i, ok := d.(compat.Ignorer); ok && d.Name() != words && slices.Contains(class.Pools, d.Name()) {
 			if why := i.Ignores(s); why != "" {
 				return why

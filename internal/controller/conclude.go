@@ -21,11 +21,11 @@ func (c *services) conclude(ctx context.Context, w *lb.Want, m *memo, held lb.He
 	s, now := &w.Service, time.Now()
 	var patch kubeapi.Patches
 	if !w.DryRun && !out.Passing {
-		said := saying(w, out)
+		content := contentOf(w, out)
 		patch = kubeapi.Patch(s, out, now)
-		wait, quiet, told := c.mind(s, m, out, said, &patch, now)
+		wait, quiet, rival := c.backOffForeignWriter(s, m, out, content, &patch, now)
 		if wait > 0 {
-			c.tell(w, m, out, told)
+			c.tell(w, m, out, rival)
 			return wait, nil
 		}
 		if again = quiet; !patch.Empty() {
@@ -39,14 +39,14 @@ func (c *services) conclude(ctx context.Context, w *lb.Want, m *memo, held lb.He
 			}
 			c.tellReleased(w, m, out)
 			c.observe(w, m, held, out, now)
-			m.written, m.said, m.published = written.Version, said, w.Verdict.Addresses
+			m.written, m.content, m.published = written.Version, content, w.Verdict.Addresses
 			c.log.Info("service written", "service", s.Key.String(), "addresses", prose.Commas(w.Verdict.Addresses), "reason", out.Reason.Code, "steps", out.Done)
 		}
-		if told.Code == lb.ForeignWriter && out.Reason.Code != lb.ForeignWriter {
+		if rival.Code == lb.ForeignWriter && out.Reason.Code != lb.ForeignWriter {
 			return again, nil // they may be back at once
 		}
 		if patch.Empty() && !m.attempted && m.told.Code == "" && out.Condition != lb.ConditionSays && !w.Gone {
-			m.told = out.Reason // it was found as it should be: that was told long ago
+			m.told = out.Reason // it was found as it should be: that was reported long ago
 		}
 	}
 	m.attempted = false
@@ -57,17 +57,17 @@ func (c *services) conclude(ctx context.Context, w *lb.Want, m *memo, held lb.He
 	return again, nil
 }
 
-// saying is what an outcome says, to be compared.
-func saying(w *lb.Want, out *lb.Outcome) string {
+// contentOf is what an outcome says, to be compared.
+func contentOf(w *lb.Want, out *lb.Outcome) string {
 	return out.Reason.String() + "\n" + prose.Commas(w.Verdict.Addresses) + "\n" + fmt.Sprint(out.Ingress)
 }
 
-// mind notices when somebody else keeps overwriting what we wrote. The Service is
-// then left alone for longer and longer (wait), and the reason ForeignWriter is told;
-// where our condition is ours to write, out and its patch say so. quiet is when to
-// look again whether the other has given up.
-func (c *services) mind(s *lb.Service, m *memo, out *lb.Outcome, said string, patch *kubeapi.Patches, now time.Time) (wait, quiet time.Duration, told lb.Reason) {
-	overwritten := m.written != "" && m.said == said && out.Owns != "" && !patch.Empty()
+// backOffForeignWriter notices when another program keeps overwriting what we
+// wrote. It then leaves the Service alone for longer and longer (wait), and returns
+// the reason ForeignWriter. Where our condition is ours to write, it puts the reason
+// into out and its patch. quiet is when to check whether the other has stopped.
+func (c *services) backOffForeignWriter(s *lb.Service, m *memo, out *lb.Outcome, content string, patch *kubeapi.Patches, now time.Time) (wait, quiet time.Duration, rival lb.Reason) {
+	overwritten := m.written != "" && m.content == content && out.Owns != "" && !patch.Empty()
 	if overwritten {
 		m.foreign.note(s.Version, now)
 	}
@@ -76,24 +76,24 @@ func (c *services) mind(s *lb.Service, m *memo, out *lb.Outcome, said string, pa
 	}
 	switch {
 	case overwritten:
-		told = lb.ForeignWriter.With(out.Owns)
+		rival = lb.ForeignWriter.With(out.Owns)
 	case m.told.Code == lb.ForeignWriter:
-		told = m.told
+		rival = m.told
 	default:
 		return 0, foreignQuiet, lb.Reason{}
 	}
 	if out.Condition == lb.ConditionSays {
-		out.Reason = told
+		out.Reason = rival
 		*patch = kubeapi.Patch(s, out, now)
 	}
 	if overwritten {
-		most := foreignMost
+		most := maxForeignWait
 		if out.Ingress != nil && c.ledger.ours(s.Published()) {
 			most = foreignHarmful
 		}
 		wait = max(0, m.foreign.wait(now, most))
 	}
-	return wait, foreignQuiet, told
+	return wait, foreignQuiet, rival
 }
 
 // observe notes how long a Service waited for its first address.

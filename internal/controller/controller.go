@@ -61,7 +61,7 @@ type Options struct {
 	Backends map[config.Backend]Backend
 	// Reporters say on objects of dialects how they are used.
 	Reporters []func(Tools) Reporter
-	// Reasons is everything that users can be told, for the metrics.
+	// Reasons is everything that can be reported to users, for the metrics.
 	Reasons lb.Table
 	// Parts run beside the controller, in the leader alone if they say so.
 	Parts []manager.Runnable
@@ -81,7 +81,7 @@ const (
 
 	gossipKeyRetry = 10 * time.Second
 
-	// shutdownGrace is for writes under way when the process is told to end.
+	// shutdownGrace is for writes under way when the process is asked to stop.
 	shutdownGrace = 3 * time.Second
 )
 
@@ -151,7 +151,7 @@ func awaitManager(ctx context.Context, o Options, c *classes, kinds *apikinds.Se
 		if _, away := errors.AsType[*url.Error](err); !away {
 			return mgr, err
 		}
-		o.Log.Warn("the API server cannot be asked; trying again", "error", err)
+		o.Log.Warn("cannot reach the API server; trying again", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil, err
@@ -201,9 +201,9 @@ func newWriter(base *rest.Config) (kubernetes.Interface, error) {
 	return writer, nil
 }
 
-// ensureGossipKey makes the Secret by which agents recognise each other, unless
-// it is there. That it cannot is no reason to stop: addresses are given all the
-// same, and the agents say what they wait for.
+// ensureGossipKey creates the Secret by which agents recognise each other, unless it
+// exists. The controller goes on if it cannot: addresses are still assigned, and the
+// agents log what they wait for.
 func ensureGossipKey(client kubernetes.Interface, o Options) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
@@ -211,7 +211,7 @@ func ensureGossipKey(client kubernetes.Interface, o Options) func(context.Contex
 			if err == nil {
 				return nil
 			}
-			o.Log.Warn("key of the agents' gossip not made; trying again", "namespace", o.Namespace, "error", err)
+			o.Log.Warn("gossip key for the agents not created; trying again", "namespace", o.Namespace, "error", err)
 			select {
 			case <-ctx.Done():
 				return nil

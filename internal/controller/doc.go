@@ -3,6 +3,6 @@
 // Services: what it decides (internal/ipam) it writes with one patch of the
 // Service's status, and nothing is kept anywhere else.
 //
-// It reads Services, pools, namespaces and nodes through one cache, and knows
-// no dialect: internal/compat translates.
+// It reads Services, pools, namespaces and nodes through one cache. It knows no
+// configuration format: internal/compat translates them.
 package controller

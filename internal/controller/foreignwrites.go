@@ -14,12 +14,12 @@ const (
 	// edit a status a few times.
 	foreignTolerated = 3
 	foreignFirst     = 5 * time.Second
-	foreignMost      = 5 * time.Minute
+	maxForeignWait   = 5 * time.Minute
 	// foreignHarmful is the longest wait if the other writes addresses of our
 	// pools: another Service may have them.
 	foreignHarmful = time.Second
 	// foreignQuiet without a foreign write and all is forgotten.
-	foreignQuiet = 2 * foreignMost
+	foreignQuiet = 2 * maxForeignWait
 )
 
 // note counts the overwritten status of the given resourceVersion.

@@ -13,7 +13,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// contested is a Service that somebody else keeps overwriting, as mind sees it.
+// contested is a Service that somebody else keeps overwriting, as backOffForeignWriter sees it.
 type contested struct {
 	*services
 	memo    memo
@@ -30,14 +30,14 @@ func newContested(out lb.Outcome, has string) *contested {
 	}
 	c.ledger.setPools([]lb.Pool{{Key: lb.PoolKey{Dialect: lb.Native, Name: "edge"}, Spans: []netipx.IPRange{span}}})
 	s := lb.Service{Ingress: []lb.Ingress{{IP: has}}}
-	return &contested{services: &services{common: c}, memo: memo{written: "0", said: "this"}, out: out, service: s, now: time.Unix(1e9, 0)}
+	return &contested{services: &services{common: c}, memo: memo{written: "0", content: "this"}, out: out, service: s, now: time.Unix(1e9, 0)}
 }
 
 // overwritten looks at the Service after the nth write of somebody else.
 func (c *contested) overwritten(n int) (wait, quiet time.Duration, told lb.Reason, patch kubeapi.Patches) {
 	c.service.Version, patch = strconv.Itoa(n), kubeapi.Patches{Status: []byte("{}")}
 	out := c.out
-	wait, quiet, told = c.mind(&c.service, &c.memo, &out, "this", &patch, c.now)
+	wait, quiet, told = c.backOffForeignWriter(&c.service, &c.memo, &out, "this", &patch, c.now)
 	return wait, quiet, told, patch
 }
 
@@ -112,12 +112,12 @@ func TestForeignWritesAreToldInTheCondition(t *testing.T) {
 	// It says what we wrote: they may be back at once.
 	c.service = lb.Service{Version: "9", Ingress: c.out.Ingress, Says: &lb.Condition{Reason: c.memo.told}}
 	out, none := c.out, kubeapi.Patches{}
-	wait, quiet, told := c.mind(&c.service, &c.memo, &out, "this", &none, c.now.Add(foreignQuiet-1))
+	wait, quiet, told := c.backOffForeignWriter(&c.service, &c.memo, &out, "this", &none, c.now.Add(foreignQuiet-1))
 	if wait != 0 || quiet != foreignQuiet || told != c.memo.told || out.Reason != told || !none.Empty() {
 		t.Errorf("quiet for a while: wait %v, look again after %v, told %v, written %s", wait, quiet, told, none.Status)
 	}
 	out = c.out
-	wait, quiet, told = c.mind(&c.service, &c.memo, &out, "this", &none, c.now.Add(foreignQuiet))
+	wait, quiet, told = c.backOffForeignWriter(&c.service, &c.memo, &out, "this", &none, c.now.Add(foreignQuiet))
 	if wait != 0 || quiet != 0 || told.Code != "" || out.Reason != fine {
 		t.Errorf("quiet for long: wait %v, look again after %v, told %v, stands as %v", wait, quiet, told, out.Reason)
 	}
@@ -130,7 +130,7 @@ func TestForeignWritesAreToldInTheCondition(t *testing.T) {
 func TestWhatIsNoForeignWrite(t *testing.T) {
 	for name, change := range map[string]func(*contested, *lb.Outcome, *kubeapi.Patches){
 		"never written":       func(c *contested, _ *lb.Outcome, _ *kubeapi.Patches) { c.memo.written = "" },
-		"something else said": func(c *contested, _ *lb.Outcome, _ *kubeapi.Patches) { c.memo.said = "that" },
+		"something else said": func(c *contested, _ *lb.Outcome, _ *kubeapi.Patches) { c.memo.content = "that" },
 		"of no concern":       func(_ *contested, out *lb.Outcome, _ *kubeapi.Patches) { out.Owns = "" },
 		"nothing to write":    func(_ *contested, _ *lb.Outcome, p *kubeapi.Patches) { *p = kubeapi.Patches{} },
 	} {
@@ -139,7 +139,7 @@ func TestWhatIsNoForeignWrite(t *testing.T) {
 			c.service.Version = strconv.Itoa(n + 1)
 			out, patch := c.out, kubeapi.Patches{Status: []byte("{}")}
 			change(c, &out, &patch)
-			if wait, quiet, told := c.mind(&c.service, &c.memo, &out, "this", &patch, c.now); wait != 0 || quiet != 0 || told.Code != "" {
+			if wait, quiet, told := c.backOffForeignWriter(&c.service, &c.memo, &out, "this", &patch, c.now); wait != 0 || quiet != 0 || told.Code != "" {
 				t.Errorf("%s: wait %v, look again after %v, told %v", name, wait, quiet, told)
 			}
 		}

@@ -30,7 +30,7 @@ const (
 
 // importer is a source of the controllers of Services with addresses from pools. It
 // never delivers anything by itself; they wait for it, and so start no worker before
-// everything that is held is known. It runs anew in every new leader.
+// everything that is held is known. It runs again in every new leader.
 type importer struct {
 	*common
 	cache cache.Cache
@@ -64,7 +64,7 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 			i.done = true
 			return nil
 		}
-		i.log.Warn("import failed; nothing is allocated before it succeeds", "error", err)
+		i.log.Warn("import failed; allocating nothing until it succeeds", "error", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -185,7 +185,7 @@ func (i *importer) heldByBackends(ctx context.Context) map[config.Backend]map[ty
 		}
 		held, err := importer.Import(ctx)
 		if err != nil {
-			i.log.Warn("a backend does not say what Services have; going by what they say themselves", "backend", name, "error", err)
+			i.log.Warn("cannot list what a backend holds; using the Services' status instead", "backend", name, "error", err)
 			continue
 		}
 		out[name] = held

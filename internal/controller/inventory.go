@@ -22,7 +22,7 @@ type inventory struct {
 	from  backend.Inventory
 	pause time.Duration
 	log   *slog.Logger
-	// changed is told after pools were read; fresh, if for the first time.
+	// changed is called after pools were read; fresh, if for the first time.
 	changed func(fresh bool)
 
 	mu     sync.Mutex
@@ -65,7 +65,7 @@ func (i *inventory) Start(ctx context.Context) error {
 		next := i.pause
 		if pools, err := i.from.Pools(ctx); err != nil {
 			if ctx.Err() == nil {
-				i.log.Warn("pools of a backend not read; the last ones stay", "error", err)
+				i.log.Warn("could not read pools of a backend; keeping the last known ones", "error", err)
 			}
 			next = inventoryRetry
 		} else {

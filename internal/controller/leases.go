@@ -22,12 +22,12 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// agents knows what the nodes' agents report: which addresses DHCP servers gave,
-// and who announces what. Services of which that changes are woken.
+// agents knows what the nodes' agents report: which addresses DHCP servers assigned,
+// and which node announces which address. It wakes Services when that changes.
 type agents struct {
 	cache    client.Reader
 	kinds    *apikinds.Set
-	dialects []compat.Dialect // those that are told of moves
+	dialects []compat.Dialect // notified of moves
 	wake     func([]types.NamespacedName)
 
 	mu     sync.Mutex
@@ -35,7 +35,7 @@ type agents struct {
 	hosts  map[string]announcer // by address
 }
 
-// announcer is who announces an address.
+// announcer is the node that announces an address.
 type announcer struct {
 	node     string
 	services []string
@@ -106,7 +106,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 			}
 		}
 	}
-	for address, now := range hosts { // who has none now keeps the name of the last
+	for address, now := range hosts { // without a node now, it keeps the name of the last one
 		if a.hosts[address].node == now.node {
 			continue
 		}
@@ -182,11 +182,11 @@ func (a *agents) leased(service types.NamespacedName, noted []netip.Addr) (out [
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, f := range lb.Families {
-		text, told := a.leases[v1alpha1.LeaseOf{Service: service.String(), Family: f.String()}]
-		if x, err := lb.ParseAddr(text); told && err == nil {
+		text, reported := a.leases[v1alpha1.LeaseOf{Service: service.String(), Family: f.String()}]
+		if x, err := lb.ParseAddr(text); reported && err == nil {
 			out = append(out, x)
 		}
-		if told {
+		if reported {
 			continue
 		}
 		for _, x := range noted {

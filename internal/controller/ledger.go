@@ -17,10 +17,10 @@ type ledger struct {
 	mu    sync.Mutex
 	alloc *ipam.Allocator
 
-	// wake is told which other Services' verdicts changed. Called with mu held:
+	// wake gets the other Services whose verdicts changed. Called with mu held:
 	// it must only queue.
 	wake func([]types.NamespacedName)
-	// contested is told of every address found with two holders. Called with mu
+	// contested gets every address found with two holders. Called with mu
 	// held: it must only queue.
 	contested func(ipam.Contest)
 	// touched receives one value after pools or what they hold may have changed.

@@ -21,10 +21,10 @@ type memo struct {
 	seen time.Time // when the Service was seen first
 
 	told lb.Reason   // what the last event said of how the Service stands
-	also []lb.Reason // what was told besides
+	also []lb.Reason // what else was reported
 	// reason is the last one of all, also of those that pass; it is counted.
 	reason  atomic.Pointer[lb.Reason]
-	working bool // what is under way was begun by us, and told
+	working bool // what is under way was begun by us, and reported
 	// attempted: a write was tried of which no event tells yet.
 	attempted bool
 	// warned of what is deprecated.
@@ -36,7 +36,7 @@ type memo struct {
 	// the object from the cache knows nothing of that write.
 	written   string
 	published []netip.Addr // by that write
-	said      string       // by that write
+	content   string       // by that write
 	// asked is what the Service asked for when it got what it publishes.
 	asked   asked
 	foreign foreignWrites
@@ -72,8 +72,9 @@ type memos struct {
 	all map[types.NamespacedName]*memo
 }
 
-// of returns the memo of s. A Service seen for the first time was told what is
-// written on it (says, where that is not our condition): a restart repeats no event.
+// of returns the memo of s. At first sight of a Service, what
+// is written on it (says, where that is not our condition) counts as reported: a
+// restart repeats no event.
 func (m *memos) of(s *lb.Service, says *lb.Reason, now time.Time) *memo {
 	if have := m.find(s); have != nil {
 		return have
@@ -85,7 +86,7 @@ func (m *memos) of(s *lb.Service, says *lb.Reason, now time.Time) *memo {
 	case says != nil:
 		fresh.told = *says
 	}
-	stands := fresh.told // a copy: who counts does not wait for who tells
+	stands := fresh.told // a copy, so that metrics do not wait for events
 	fresh.reason.Store(&stands)
 	m.mu.Lock()
 	defer m.mu.Unlock()

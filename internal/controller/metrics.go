@@ -32,7 +32,7 @@ type collector struct {
 	ledger *ledger
 	// others are Services whose addresses are not from pools.
 	others []*services
-	// reasons is everything that Services can be told.
+	// reasons is everything that can be reported on Services.
 	reasons lb.Table
 }
 

@@ -20,7 +20,7 @@ import (
 type nodes struct {
 	cache  client.Reader
 	ledger *ledger
-	told   map[netip.Addr]string
+	last   map[netip.Addr]string
 }
 
 func (c *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -28,8 +28,8 @@ func (c *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if !maps.Equal(all, c.told) {
-		c.told = all
+	if !maps.Equal(all, c.last) {
+		c.last = all
 		c.ledger.setNodes(all)
 	}
 	return reconcile.Result{}, nil

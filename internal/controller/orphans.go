@@ -45,7 +45,7 @@ func (o *orphans) countByReason(count map[lb.Code]int) {
 	}
 }
 
-// lookForOrphans tells of what was made for Services that no longer exist, each once,
+// lookForOrphans reports what was made for Services that no longer exist, each once,
 // and removes it if that is asked for.
 func (c *services) lookForOrphans(ctx context.Context) error {
 	reaper, ok := c.backend.Backend.(backend.Reaper)
@@ -72,7 +72,7 @@ func (c *services) lookForOrphans(ctx context.Context) error {
 	for _, o := range c.orphans.note(found) {
 		about := kubeapi.ServiceReference(o.Service, o.UID)
 		c.events.add(about, voice.Event(o.Reason, nil, nil), o.Reason.Warning())
-		c.log.Warn("left behind by a Service that no longer exists", "id", o.ID, "service", o.Service, "reason", o.Reason.Text)
+		c.log.Warn("orphaned: its Service no longer exists", "id", o.ID, "service", o.Service, "reason", o.Reason.Text)
 	}
 	if !c.backend.RemoveOrphans || c.backend.DryRun || len(found) == 0 {
 		return nil

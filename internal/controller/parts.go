@@ -115,7 +115,7 @@ func (p *parts) addReporters() {
 	}
 }
 
-// counted returns r, of which reconciles are counted by those who do.
+// counted returns r, and counts its reconciles.
 func (p *parts) counted(r reconcile.Reconciler) reconcile.Reconciler {
 	if len(p.counters) == 0 {
 		return r

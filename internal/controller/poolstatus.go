@@ -44,7 +44,7 @@ type poolStatus struct {
 	voice func(lb.Dialect) compat.Voice
 	// reporters look after objects of other kinds.
 	reporters []Reporter
-	// clashes are the pools that were told to be refused because others have their
+	// clashes are the pools that were reported as refused because others have their
 	// addresses, on the objects that they are written in.
 	clashes map[clash]bool
 }

@@ -34,7 +34,7 @@ type readings struct {
 
 	mu   sync.Mutex
 	told map[lb.Object]map[lb.Reason]bool // warnings about each object
-	// tell is told of warnings that are new.
+	// tell gets new warnings.
 	tell func(compat.Dialect, lb.Warning)
 }
 
@@ -104,7 +104,7 @@ func (r *readings) objects(ctx context.Context, d compat.Dialect) (compat.Object
 	return out, nil
 }
 
-// warn tells of what is wrong with objects, each thing once while it is so.
+// warn reports problems of objects, each once while it lasts.
 func (r *readings) warn(now compat.Readings) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *readings) warn(now compat.Readings) {
 // pools tells the ledger about all pools whenever one of them changes.
 type pools struct {
 	*common
-	// changed is told when dialects say something else about Services than before.
+	// changed is called when dialects say something else about Services than before.
 	changed func(dialects []lb.Dialect)
 }
 

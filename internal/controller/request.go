@@ -29,14 +29,14 @@ func (c *common) unchanged(s *lb.Service, in compat.Class, held lb.Held) lb.Requ
 
 // stay makes r the request of a Service that goes on as it is.
 func stay(r *lb.Request, s *lb.Service, held lb.Held) {
-	said := lb.Rebuilt(lb.Ready, "", true)
+	reason := lb.Rebuilt(lb.Ready, "", true)
 	switch {
 	case s.Says != nil:
-		said = s.Says.Reason
+		reason = s.Says.Reason
 	case held.Says != nil:
-		said = *held.Says
+		reason = *held.Says
 	}
-	r.Invalid = &said
+	r.Invalid = &reason
 }
 
 // remark adds to a verdict what else there is to say: pools that cannot be read, and

@@ -16,9 +16,9 @@ import (
 	"fairlead.io/internal/prose"
 )
 
-// tell emits events for what of an outcome has not been told yet. It runs after that
-// was seen or written on the object, so that it is told also if the answer to the
-// write was lost.
+// tell emits events for what of an outcome has not been reported yet. It runs
+// after that was seen or written on the object, so that it is reported even if the
+// answer to the write was lost.
 func (c *services) tell(w *lb.Want, m *memo, out *lb.Outcome, reason lb.Reason) {
 	about, voice := reference(&w.Service), c.voice(&w.Request, &w.Verdict)
 	v := w.Verdict
@@ -39,8 +39,8 @@ func (c *services) tell(w *lb.Want, m *memo, out *lb.Outcome, reason lb.Reason) 
 	}
 }
 
-// voice in which the Service of r is told v: that of its pool's dialect. Without an
-// address it is that of the dialect which all pools are of, if that speaks alone;
+// voice in which v is reported to the Service of r: that of its pool's dialect.
+// Without an address it is that of the dialect which all pools are of, if that speaks alone;
 // else the one in whose words the Service asks.
 func (c *common) voice(r *lb.Request, v *lb.Verdict) compat.Voice {
 	if len(v.Pools) > 0 {
@@ -63,7 +63,7 @@ func (c *services) tellReleased(w *lb.Want, m *memo, out *lb.Outcome) {
 	before := m.asked
 	m.asked = askedOf(&w.Request)
 	if m.written == "" || before == m.asked {
-		return // or two had one address, which is told otherwise
+		return // or two had one address, which is reported separately
 	}
 	back := slices.DeleteFunc(slices.Clone(m.published), func(a netip.Addr) bool { return slices.Contains(w.Verdict.Addresses, a) })
 	if len(back) > 0 {
@@ -118,7 +118,7 @@ func (c *common) tellContest(ctx context.Context, contest ipam.Contest) {
 		}
 		c.events.add(reference(s), voice.Event(reason, nil, nil), reason.Warning())
 	}
-	c.log.Warn("address had two holders", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)
+	c.log.Warn("two Services held the same address", "address", contest.Address, "kept by", contest.Winner, "lost by", contest.Loser)
 }
 
 func reference(s *lb.Service) corev1.ObjectReference {

@@ -10,48 +10,48 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Told tells of objects that are configured, in events: once per change. All of
-// them are looked at together, between begin and end.
+// Told reports on configured objects by events, once per change. All objects are
+// visited in one pass, between begin and end.
 type Told struct {
 	events       *events
-	before, last map[types.UID]saidOf
+	before, last map[types.UID]lastTold
 }
 
-// saidOf is what an object was told last; nothing, if it is not known.
-type saidOf struct {
+// lastTold is the reason last reported on an object, if known.
+type lastTold struct {
 	reason lb.Reason
 	known  bool
 }
 
-func (t *Told) begin() { t.last = make(map[types.UID]saidOf, len(t.before)) }
+func (t *Told) begin() { t.last = make(map[types.UID]lastTold, len(t.before)) }
 
 // end forgets objects that are gone.
 func (t *Told) end() { t.before = t.last }
 
-// Meet comes before anything is written to an object. One that is seen for the
-// first time was told what its condition says, if it has one.
+// Meet is called before anything is written to an object. At first sight, the
+// reason in its condition, if any, counts as reported.
 func (t *Told) Meet(uid types.UID, conditions []metav1.Condition) {
 	have, met := t.before[uid]
 	if c := meta.FindStatusCondition(conditions, ConditionPoolReady); c != nil && !met {
-		have = saidOf{lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), true}
+		have = lastTold{lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), true}
 	}
 	t.last[uid] = have
 }
 
-// Tell emits an event if r is not what was told last. It comes after r was seen or
-// written on the object. That all is well with a new one is not worth an event.
+// Tell emits an event if r differs from the reason last reported. It is called after
+// r was seen or written on the object. A new object without problems gets no event.
 func (t *Told) Tell(about corev1.ObjectReference, voice compat.Voice, r lb.Reason) {
 	have := t.last[about.UID]
-	t.last[about.UID] = saidOf{r, true}
+	t.last[about.UID] = lastTold{r, true}
 	if !have.reason.Equal(r) && (have.known || r.Warning()) {
 		t.events.add(about, voice.Event(r, nil, nil), r.Warning())
 	}
 }
 
-// Once tells r, which never changes, of an object that has no condition of ours.
+// Once reports r, which never changes, on an object without our condition.
 func (t *Told) Once(about corev1.ObjectReference, voice compat.Voice, r lb.Reason) {
 	if !t.before[about.UID].known {
 		t.events.addFirst(about, voice.Event(r, nil, nil), r.Warning())
 	}
-	t.last[about.UID] = saidOf{r, true}
+	t.last[about.UID] = lastTold{r, true}
 }

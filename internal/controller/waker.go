@@ -15,8 +15,8 @@ import (
 )
 
 // waker puts Services into the queue of one backend's controller. It is one of that
-// controller's sources: from it, it gets the queue. Who is woken before that waits
-// for it.
+// controller's sources: that is how it gets the queue. Services woken before that
+// wait for it.
 type waker struct {
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]

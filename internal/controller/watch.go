@@ -39,11 +39,11 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// A failed write is tried again after retryFirst, doubling to retryMost: an API
+// A failed write is tried again after retryFirst, doubling to maxRetry: an API
 // server that was away for long finds us back within seconds.
 const (
 	retryFirst = 20 * time.Millisecond
-	retryMost  = 5 * time.Second
+	maxRetry   = 5 * time.Second
 
 	retryAPIServer = time.Second
 )
@@ -169,7 +169,7 @@ func fillCaches(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set
 		if err == nil || meta.IsNoMatchError(err) {
 			return err
 		}
-		log.Warn("the API server cannot be watched; trying again", "error", err)
+		log.Warn("cannot watch the API server; trying again", "error", err)
 		select {
 		case <-ctx.Done():
 			return err
@@ -182,7 +182,7 @@ func startInformers(ctx context.Context, c cache.Cache, cs *classes, k *apikinds
 	for _, kind := range watched(cs) {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
-				return fmt.Errorf("the API server does not know the kinds of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
+				return fmt.Errorf("the API server has no CRDs of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
 			}
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
@@ -281,7 +281,7 @@ func (c *services) resync(ctx context.Context, queue workqueue.TypedRateLimiting
 				return
 			case <-tick.C:
 				if err := c.lookForOrphans(ctx); err != nil && ctx.Err() == nil {
-					c.log.Warn("orphans not looked for", "backend", c.name, "error", err)
+					c.log.Warn("orphan check failed", "backend", c.name, "error", err)
 				}
 				for _, r := range requests(c.all(ctx)) {
 					queue.Add(r)
@@ -335,7 +335,7 @@ func watchPools(mgr manager.Manager, p *pools, woken *poolWaker, counted func(re
 			switch {
 			case !p.classes.uses(d.Name()):
 			case k.GroupVersionKind == kindNativePool && needsNative(p.classes.config):
-				from = append(from, changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(together), predicate.GenerationChangedPredicate{}))
+				from = append(from, changes(mgr.GetCache(), &v1alpha1.Pool{}, handler.EnqueueRequestsFromMapFunc(oneForAll), predicate.GenerationChangedPredicate{}))
 			default:
 				from = append(from, p.followKind(k))
 			}
@@ -364,7 +364,7 @@ func (c *pools) followKind(k compat.Kind) source.Source {
 					all()
 				} else {
 					if k.List != nil && k.Quiet {
-						all() // who reports on them reads what was read
+						all() // reporters read what was read
 					}
 					c.ledger.touch()
 				}
@@ -399,7 +399,7 @@ func watchNodes(mgr manager.Manager, l *ledger) error {
 	if err != nil {
 		return err
 	}
-	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeAddressesChanged))
+	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(oneForAll), nodeAddressesChanged))
 }
 
 func watchAgents(mgr manager.Manager, a *agents, kinds *apikinds.Set) error {
@@ -413,7 +413,7 @@ func watchAgents(mgr manager.Manager, a *agents, kinds *apikinds.Set) error {
 	if err := c.Watch(kindChanges(kinds, kindAgent, anyChange)); err != nil {
 		return err
 	}
-	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(together), nodeReadyChanged))
+	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(oneForAll), nodeReadyChanged))
 }
 
 // changes is source.Kind for caches that are filled when controllers start. It
@@ -436,7 +436,7 @@ func newController(mgr manager.Manager, name string, r reconcile.Reconciler, wor
 		CacheSyncTimeout:        math.MaxInt64, // an API server that is away comes back
 		SkipNameValidation:      ptr.To(true),  // tests run several controllers in one process
 		LogConstructor:          func(*reconcile.Request) logr.Logger { return log },
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, maxRetry),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make controller %s: %w", name, err)
@@ -450,8 +450,8 @@ type terseSink struct{ logr.LogSink }
 
 func (s terseSink) WithValues(...any) logr.LogSink { return s }
 
-// together maps all objects of a kind to one reconcile of all of them.
-func together(context.Context, client.Object) []reconcile.Request {
+// oneForAll maps all objects of a kind to one reconcile of all of them.
+func oneForAll(context.Context, client.Object) []reconcile.Request {
 	return []reconcile.Request{{}}
 }
 

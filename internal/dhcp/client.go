@@ -24,19 +24,19 @@ func (u Useless) Error() string { return "what the DHCP server gives cannot be u
 
 const (
 	// A message that is not answered is sent again after firstWait, then after
-	// twice as long each time, up to mostWait.
+	// twice as long each time, up to maxWait.
 	firstWait = time.Second
-	mostWait  = time.Minute
-	// patience is after how long without an answer that is told, and how long an
+	maxWait   = time.Minute
+	// patience is after how long without an answer that is reported, and how long an
 	// address that was had before is asked for until any is.
 	patience = 10 * time.Second
-	// mostMisses is how often that time is doubled where nobody answers at all. The
+	// maxMisses is how often that time is doubled where nobody answers at all. The
 	// messages are then a few in a minute, and a server is found within one.
-	mostMisses = 3
+	maxMisses = 3
 	// refusedWait is between two attempts where servers refuse, or give what cannot
-	// be used; twice as long each time, up to refusedMost.
-	refusedWait = 10 * time.Second
-	refusedMost = 5 * time.Minute
+	// be used; twice as long each time, up to maxRefusedWait.
+	refusedWait    = 10 * time.Second
+	maxRefusedWait = 5 * time.Minute
 	// renewPause is the time between two attempts to renew a long lease, and
 	// rebindPause that where its server has been silent for most of it.
 	renewPause  = time.Minute
@@ -187,7 +187,7 @@ func (c *Client) acquire(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		c.misses = min(c.misses+1, mostMisses)
+		c.misses = min(c.misses+1, maxMisses)
 		c.set(nil, err)
 	case a.kind == nak:
 		c.refused(ctx, ErrRefused)
@@ -200,7 +200,7 @@ func (c *Client) acquire(ctx context.Context) {
 // refused notes that there is nothing to be had, and waits.
 func (c *Client) refused(ctx context.Context, err error) {
 	c.set(nil, err)
-	wait := min(refusedWait<<min(c.refusals, 10), refusedMost)
+	wait := min(refusedWait<<min(c.refusals, 10), maxRefusedWait)
 	c.refusals++
 	select {
 	case <-ctx.Done():
@@ -293,7 +293,7 @@ func (c *Client) ask(ctx context.Context, p phase, l *Lease, until time.Time) (a
 			// An interface that is down is like a server that is.
 			_ = c.config.Transport.Send(c.config.Family, message, to)
 			again.Reset(wait - wait/10 + rand.N(wait/5))
-			wait = min(2*wait, mostWait)
+			wait = min(2*wait, maxWait)
 		case h := <-heard:
 			a, ok := c.speak.parse(p, transaction, h)
 			switch {

@@ -280,7 +280,7 @@ func TestRefused(t *testing.T) {
 			t.Fatalf("%+v, %v", l, err)
 		}
 		server.set(func() { server.refuse, server.addr = false, server.addr.Next() })
-		wait(refusedMost)
+		wait(maxRefusedWait)
 		s.must(t, server)
 	})
 }

@@ -17,9 +17,9 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// mostInAnHour is how many messages a client may send in an hour in which it gets
+// maxInAnHour is how many messages a client may send in an hour in which it gets
 // nothing: a hundred Services must not fill a LAN with them.
-const mostInAnHour = 600
+const maxInAnHour = 600
 
 func useAddress(addr string) (func(*dhcpv4.DHCPv4), func(*dhcpv6.Message)) {
 	ip := netip.MustParseAddr(addr)
@@ -59,7 +59,7 @@ func TestUseless(t *testing.T) {
 				server.took()
 				s.changes()
 				wait(time.Hour)
-				if n := len(server.took()); n > mostInAnHour || s.changes() > 0 {
+				if n := len(server.took()); n > maxInAnHour || s.changes() > 0 {
 					t.Errorf("%d messages in an hour, or changes", n)
 				}
 				server.set(func() { server.bend4, server.bend6 = nil, nil })
@@ -101,7 +101,7 @@ func TestLeisure(t *testing.T) {
 				server.took()
 				s.changes()
 				wait(time.Hour)
-				if n := len(server.took()); n > mostInAnHour || name != "repeats" && s.changes() > 0 {
+				if n := len(server.took()); n > maxInAnHour || name != "repeats" && s.changes() > 0 {
 					t.Errorf("%d messages in an hour, or changes", n)
 				}
 				if l, _ := s.now(); (l == nil) != (name != "repeats") {

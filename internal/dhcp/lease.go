@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Identity is who leases an address, whichever node does it.
+// Identity is the client that leases an address, whichever node runs it.
 type Identity struct {
-	// ID is told to the server as the client identifier.
+	// ID is sent to the server as the client identifier.
 	ID [16]byte
 	// MAC is shown as the client's hardware address in IPv4. It is on no frame.
 	MAC net.HardwareAddr
-	// Hostname is told to the server if it is not empty.
+	// Hostname is sent to the server if it is not empty.
 	Hostname string
 	// Requested is the address that is asked for first, if valid.
 	Requested netip.Addr

@@ -134,7 +134,7 @@ func (p *Port) Send(f lb.Family, message []byte, to *Unicast) error {
 	}
 	own := link.Attrs().HardwareAddr
 	if len(own) != 6 {
-		return fmt.Errorf("send DHCP on %s: the interface is not like Ethernet", p.name)
+		return fmt.Errorf("send DHCP on %s: not an Ethernet interface", p.name)
 	}
 	w := &wires[f]
 	d := datagram{toMAC: w.serversMAC, fromMAC: [6]byte(own), to: w.servers, payload: message}
@@ -178,7 +178,7 @@ func (p *Port) read(f lb.Family) {
 				p.deliver(f, &d)
 			}
 			continue
-		case errors.Is(err, unix.ENETDOWN): // told once; it goes on when the link is up
+		case errors.Is(err, unix.ENETDOWN): // reported once; it goes on when the link is up
 			continue
 		}
 		select {

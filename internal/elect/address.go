@@ -42,8 +42,8 @@ type Node struct {
 
 // Address is what counts about an address.
 type Address struct {
-	// Addr is invalid where a DHCP server assigns the address: nobody knows it
-	// before a node has the lease. Family and HashKey are set then.
+	// Addr is invalid if the address is assigned by DHCP, and so unknown until a node
+	// has the lease. Family and HashKey are set then.
 	Addr netip.Addr
 
 	// Family, if set, is that of the address that a node would get: interfaces count
@@ -55,10 +55,10 @@ type Address struct {
 	// it Addr is hashed.
 	HashKey string
 
-	// Advertisements that apply to the address; without any, it is nobody's. A node
-	// can have it if one of them selects the node; it then is on the interfaces of
-	// all that do, and their preferences count for the node. ServiceSelectors have
-	// been heeded before.
+	// Advertisements that apply to the address; without any, it has no owner. A node
+	// can own it if one of them selects the node. It then is on the interfaces of all
+	// advertisements that select the node, and their preferences count for the node.
+	// The caller has applied ServiceSelectors already.
 	Advertisements []lb.Advertisement
 
 	// Unshareable: the address may be shared by Services, and an advertisement

@@ -13,7 +13,7 @@ import (
 type Obstacle uint8
 
 // In the order in which they are looked for: what somebody wants comes before
-// what is broken, so that a person is told of faults only where they matter.
+// what is broken, so that faults are reported only where they matter.
 const (
 	None Obstacle = iota
 	NotSelected
@@ -25,7 +25,7 @@ const (
 	ProxyUnhealthy
 )
 
-// obstacles are told as the end of a sentence that begins with a node.
+// obstacles are shown as the end of a sentence that begins with a node.
 var obstacles = [...]string{
 	None:               "can have it",
 	NotSelected:        "is not selected by any nodeSelectors",

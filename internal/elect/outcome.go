@@ -11,27 +11,26 @@ type Why uint8
 const (
 	Kept          Why = iota // the owner has it already
 	ByHash                   // the owner is the first by hash of the best nodes
-	NoEndpoint               // nobody: there is nothing that serves
-	NoNode                   // nobody: see Refusals
-	NotAdvertised            // nobody: no advertisement applies
-	Unshareable              // nobody: see Address.Unshareable
+	NoEndpoint               // no owner: no pod serves
+	NoNode                   // no owner: see Refusals
+	NotAdvertised            // no owner: no advertisement applies
+	Unshareable              // no owner: see Address.Unshareable
 )
 
-// Outcome says whose an address is.
+// Outcome is the node that owns an address, and why.
 type Outcome struct {
-	Owner string // "" if nobody's
+	Owner string // a node; "" if there is none
 	Why   Why
 
 	// Epoch is the one Owner claims the address with: that of its claim, unless
 	// another that is up has a higher one. 0 without an owner.
 	Epoch uint64
 
-	// Refusals has every node and what is in its way, if that is why the address
-	// is nobody's.
+	// Refusals says for every node why it cannot own the address, if no node can.
 	Refusals []Refusal
 }
 
-// String tells a user why, in a sentence.
+// String explains the outcome to a user, in a sentence.
 func (o Outcome) String() string {
 	switch o.Why {
 	case Kept:

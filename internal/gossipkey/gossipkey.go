@@ -1,5 +1,5 @@
 // Package gossipkey has the key by which the agents recognise each other: 32
-// random bytes in a Secret that the controller makes, and whoever needs it reads.
+// random bytes in a Secret. The controller creates it, and the agents read it.
 package gossipkey
 
 import (
@@ -52,21 +52,21 @@ func Ensure(ctx context.Context, kube kubernetes.Interface, namespace string) er
 // Get reads the key, and waits for it if it is not there: the controller will
 // make it, unless the caller itself may.
 func Get(ctx context.Context, kube kubernetes.Interface, namespace string, log *slog.Logger) ([]byte, error) {
-	for told := false; ; {
+	for logged := false; ; {
 		s, err := kube.CoreV1().Secrets(namespace).Get(ctx, Secret, metav1.GetOptions{})
 		switch {
 		case err == nil && len(s.Data[field]) == size:
 			return s.Data[field], nil
 		case err == nil && len(s.Data[field]) > 0:
-			return nil, fmt.Errorf("secret %s/%s: field %q has %d bytes, must have %d; remove the field to have it made anew", namespace, Secret, field, len(s.Data[field]), size)
+			return nil, fmt.Errorf("secret %s/%s: field %q has %d bytes, must have %d; remove the field to have it recreated", namespace, Secret, field, len(s.Data[field]), size)
 		case err == nil || apierrors.IsNotFound(err):
 			if err := Ensure(ctx, kube, namespace); err == nil {
 				continue
 			}
 		}
-		if !told {
-			log.Info("waiting for the key of the gossip, which the controller makes", "secret", namespace+"/"+Secret, "error", err)
-			told = true
+		if !logged {
+			log.Info("waiting for the controller to create the gossip key", "secret", namespace+"/"+Secret, "error", err)
+			logged = true
 		}
 		select {
 		case <-ctx.Done():

@@ -11,7 +11,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// Allocator is all pools, all Services and who has what. Use New.
+// Allocator has all pools, all Services and the addresses that they hold. Use New.
 type Allocator struct {
 	pools []*pool // in the order in which they are tried
 	byKey map[lb.PoolKey]*pool
@@ -36,8 +36,8 @@ type Allocator struct {
 	held     map[netip.Addr]*service // the first of its users
 	shared   map[group]*offers
 
-	// Who waits for a given address, and to join a group, by their first port;
-	// who waits for any address of a pool, or for its quota, waits there.
+	// Services that wait for a given address, and to join a group, by their first
+	// port. Those that wait for any address of a pool, or for its quota, are in pool.
 	waitAddress map[netip.Addr]*queue
 	waitGroup   map[group]map[lb.Port]*queue
 	waiters     int
@@ -78,7 +78,7 @@ type service struct {
 	pair    [len(lb.Families)]netip.Addr
 	leased  [len(lb.Families)]bool // the address is assigned by DHCP
 	settled bool                   // has a verdict
-	told    bool                   // whose reason is that of the request
+	refused bool                   // its verdict has the reason of its request
 	lacking bool                   // has not all that it asks for
 	touched bool
 	gone    bool
@@ -132,12 +132,12 @@ func (a *Allocator) SetOwner(owner func(netip.Addr) string) { a.owner = owner }
 // changed are the other Services whose verdict changed as a consequence, oldest
 // first: capacity returned to them, or they lost a contested address.
 //
-// The Allocator keeps r and the verdict's slices; nobody may change them.
+// The Allocator keeps r and the verdict's slices: do not change them.
 func (a *Allocator) Settle(r lb.Request, published []netip.Addr) (v lb.Verdict, changed []types.NamespacedName) {
 	a.claimImports()
 	s := a.enter(&r)
 	for {
-		others := a.heed(s, published)
+		others := a.adoptPublished(s, published)
 		before := a.changes
 		a.evaluate(s)
 		a.wake(nil)
@@ -233,7 +233,7 @@ func (a *Allocator) reconsiderAll() {
 	a.waitGroup = map[group]map[lb.Port]*queue{}
 	var lacking []*service
 	for _, s := range a.services {
-		// Only who lacks something, or may move, can take anything; for all
+		// Only a Service that lacks something, or may move, can take anything; for all
 		// others the order does not matter.
 		s.waits = nil
 		switch {

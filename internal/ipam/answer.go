@@ -61,14 +61,14 @@ func (a *Allocator) outOfPool(s *service, x netip.Addr) string {
 			return "is not in the requested pool " + asked.name
 		}
 	}
-	foreign := ""
+	unused := ""
 	for _, p := range a.cover.pools(x) {
 		if _, ok := p.numberOf(x); !ok || asked != nil && p != asked {
 			continue
 		}
 		switch {
 		case !slices.Contains(r.Dialects, p.Key.Dialect):
-			foreign = "is in pool " + p.name + ", which the Service's class does not use"
+			unused = "is in pool " + p.name + ", which the Service's class does not use"
 		case !p.works():
 			return "is in a pool that hands out nothing: " + p.state()
 		default:
@@ -86,8 +86,8 @@ func (a *Allocator) outOfPool(s *service, x netip.Addr) string {
 			return "is excluded from pool " + p.name
 		}
 	}
-	if foreign != "" {
-		return foreign
+	if unused != "" {
+		return unused
 	}
 	for _, p := range a.pools {
 		if p.Invalid != nil && slices.Contains(r.Dialects, p.Key.Dialect) && p.Admits(r) {
@@ -152,8 +152,8 @@ func (a *Allocator) answer(s *service, l lack) {
 	case first != nil:
 		v.Pools = first.self
 	}
-	told := s.told
-	s.told = l.reason != nil
+	refused := s.refused
+	s.refused = l.reason != nil
 	switch {
 	case l.reason != nil && l.reason.Ready(): // it goes on as it was
 		v.Reason = *l.reason
@@ -169,7 +169,7 @@ func (a *Allocator) answer(s *service, l lack) {
 		v.Reason = lb.OutsidePools.Say(prose.Addrs(outside))
 	case l.second:
 		v.Reason = lb.SingleFamily.Say(prose.Addrs(v.Addresses), s.origin(first, second), a.noSecond(s, l.family))
-	case !told && s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
+	case !refused && s.verdict.Reason.Code == lb.Ready && sameButReason(&s.verdict, &v):
 		v.Reason = s.verdict.Reason
 	default:
 		v.Reason = lb.Ready.Say(prose.Addrs(v.Addresses), s.origin(first, second))

@@ -1,11 +1,11 @@
 // Package ipam decides which Service has which address. It is a pure data
-// structure: pools, who holds what, sharing, families, quotas, and who waits
-// for what.
+// structure: pools, which Service holds which address, sharing, families, quotas,
+// and which Service waits for what.
 //
 // It does no I/O, knows no clock, no client and no dialect, logs nothing and is
-// not safe for concurrent use: whoever calls it locks around it. It publishes
-// nothing either; it answers with verdicts, and names the other Services whose
-// verdict changed as a consequence.
+// not safe for concurrent use: the caller locks around it. It publishes nothing
+// either: it returns verdicts, and names the other Services whose verdict changed
+// as a consequence.
 //
 // Three facts carry everything else:
 //

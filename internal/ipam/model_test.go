@@ -84,7 +84,7 @@ func (m *model) settle(r lb.Request, published []netip.Addr) {
 		}
 	}
 	for again := true; again; {
-		m.heed(o, published)
+		m.adoptPublished(o, published)
 		was := m.all()
 		m.decide(o)
 		m.rest()
@@ -118,7 +118,7 @@ func (m *model) restart(published map[types.NamespacedName][]netip.Addr) {
 	old := m.byAge()
 	m.services = map[types.NamespacedName]*owner{}
 	for _, o := range old {
-		m.heed(m.add(o.req), published[o.req.Service])
+		m.adoptPublished(m.add(o.req), published[o.req.Service])
 	}
 	m.rest()
 }
@@ -146,7 +146,7 @@ func (m *model) rest() {
 	}
 }
 
-func (m *model) heed(o *owner, published []netip.Addr) {
+func (m *model) adoptPublished(o *owner, published []netip.Addr) {
 	m.leaveUnwanted(o)
 	o.lost = slices.DeleteFunc(o.lost, func(x netip.Addr) bool { return !slices.Contains(published, x) })
 	had := maps.Clone(o.has)
@@ -167,11 +167,11 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 			}
 			if ok {
 				delete(o.has, f)
-				if slices.Contains(o.lost, p) || !m.agrees(o, p) || !m.together(o, p, with) || m.unshared(o, p) {
+				if slices.Contains(o.lost, p) || !m.agrees(o, p) || !m.compatible(o, p, with) || m.unshared(o, p) {
 					o.has[f] = has
 					continue
 				}
-			} else if o.settled && (!m.agrees(o, p) || !m.together(o, p, with) || m.unshared(o, p)) {
+			} else if o.settled && (!m.agrees(o, p) || !m.compatible(o, p, with) || m.unshared(o, p)) {
 				continue
 			}
 			rival := m.rival(o, p)
@@ -195,7 +195,7 @@ func (m *model) heed(o *owner, published []netip.Addr) {
 			break
 		}
 	}
-	if o.settled && !maps.Equal(had, o.has) && !m.together(o, o.has[lb.IPv4], o.has[lb.IPv6]) {
+	if o.settled && !maps.Equal(had, o.has) && !m.compatible(o, o.has[lb.IPv4], o.has[lb.IPv6]) {
 		for _, f := range lb.Families {
 			if !slices.Contains(published, o.has[f]) {
 				o.leave(f)
@@ -276,7 +276,7 @@ func (m *model) decide(o *owner) {
 	if len(r.Addresses) > 0 {
 		m.lease(o, true)
 	}
-	apart := !maps.Equal(was, o.has) && !m.together(o, o.has[lb.IPv4], o.has[lb.IPv6])
+	apart := !maps.Equal(was, o.has) && !m.compatible(o, o.has[lb.IPv4], o.has[lb.IPv6])
 	if apart && len(named) == 2 {
 		o.has = then
 		return
@@ -310,7 +310,7 @@ func (m *model) decide(o *owner) {
 		if _, got := o.has[f]; got || !old[f].IsValid() {
 			continue
 		}
-		if other := o.has[1-f]; stuck || other == was[1-f] || m.together(o, old[f], other) {
+		if other := o.has[1-f]; stuck || other == was[1-f] || m.compatible(o, old[f], other) {
 			o.has[f] = old[f]
 			stuck = true
 		} else {

@@ -35,7 +35,7 @@ func (m *model) source(o *owner, x netip.Addr) (key lb.PoolKey) {
 	return key
 }
 
-func (m *model) together(o *owner, x, y netip.Addr) bool {
+func (m *model) compatible(o *owner, x, y netip.Addr) bool {
 	return o.leased[lb.IPv4] || o.leased[lb.IPv6] || !x.IsValid() || !y.IsValid() || m.source(o, x) == m.source(o, y)
 }
 

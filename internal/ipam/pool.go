@@ -8,8 +8,8 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// pool is a pool and what of it is free, used and waited for. All of it is
-// built anew by SetPools.
+// pool is a pool and what of it is free, used and waited for. SetPools rebuilds
+// all of it.
 type pool struct {
 	lb.Pool
 	rank   int          // place in the order in which pools are tried

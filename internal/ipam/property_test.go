@@ -250,7 +250,7 @@ func (w *world) settleWith(t *rapid.T, r lb.Request) {
 		had = s.has
 	}
 	v, changed := w.a.Settle(r, w.status[r.Service])
-	if s := w.a.services[r.Service]; s.has != had && len(v.Addresses) > len(w.status[r.Service]) && !w.a.together(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
+	if s := w.a.services[r.Service]; s.has != had && len(v.Addresses) > len(w.status[r.Service]) && !w.a.compatible(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
 		t.Errorf("%s: given %v from two pools of which one is SinglePools", r.Service, v.Addresses)
 	}
 	w.told[r.Service] = v

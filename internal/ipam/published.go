@@ -64,16 +64,16 @@ func (a *Allocator) claimImports() {
 	})
 	for _, i := range imports {
 		if !i.service.gone {
-			a.heed(i.service, i.published)
+			a.adoptPublished(i.service, i.published)
 			a.unsettled = append(a.unsettled, i.service)
 		}
 	}
 }
 
-// heed takes the addresses that s publishes into account: at first sight they
-// are all that is known about it; later, another active controller may have
-// written them. It says whether there are some that s has not got.
-func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
+// adoptPublished takes the addresses that s publishes into account. At first sight
+// nothing else is known about s; later, another active controller may have written
+// them. It says whether s publishes addresses that it does not hold.
+func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others bool) {
 	a.leaveUnwanted(s)
 	s.lost = slices.DeleteFunc(s.lost, func(x netip.Addr) bool { return !slices.Contains(published, x) })
 	had := s.has
@@ -97,7 +97,7 @@ func (a *Allocator) heed(s *service, published []netip.Addr) (others bool) {
 				others = true
 				continue
 			}
-			if s.settled && (a.disagrees(s, p) || !a.together(s, p, with) || a.neverShared(s, p)) {
+			if s.settled && (a.disagrees(s, p) || !a.compatible(s, p, with) || a.neverShared(s, p)) {
 				others = true
 				continue
 			}
@@ -142,7 +142,7 @@ func (a *Allocator) partner(s *service, f lb.Family, published []netip.Addr) net
 // leaveApart gives back the address that s cannot keep beside the other, which is
 // published.
 func (a *Allocator) leaveApart(s *service, published []netip.Addr) {
-	if a.together(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
+	if a.compatible(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
 		return
 	}
 	for _, f := range lb.Families {
@@ -192,7 +192,7 @@ func (a *Allocator) adopt(s *service, p, with netip.Addr) bool {
 	f := lb.FamilyOf(p)
 	was := s.has
 	a.release(s, f)
-	if a.disagrees(s, p) || !a.together(s, p, with) || a.neverShared(s, p) || !a.claim(s, p) {
+	if a.disagrees(s, p) || !a.compatible(s, p, with) || a.neverShared(s, p) || !a.claim(s, p) {
 		a.restore(s, was)
 		return false
 	}
@@ -201,7 +201,7 @@ func (a *Allocator) adopt(s *service, p, with netip.Addr) bool {
 	return true
 }
 
-// claim gives p to s because s publishes it. Of those who cannot share it the one
+// claim gives p to s because s publishes it. Of Services that cannot share it, the one
 // with the better evidence has it, then the older one; the others look for another
 // at once. What is only asserted never takes an address from anybody.
 func (a *Allocator) claim(s *service, p netip.Addr) bool {

@@ -131,7 +131,7 @@ func (a *Allocator) takeNamed(s *service) *lb.Reason {
 		}
 		a.take(s, x)
 	}
-	if s.has != was && len(s.req.Addresses) > 1 && !a.together(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
+	if s.has != was && len(s.req.Addresses) > 1 && !a.compatible(s, s.has[lb.IPv4], s.has[lb.IPv6]) {
 		reason := refusalOfBoth(&s.req)
 		a.restore(s, was)
 		return &reason
@@ -142,7 +142,7 @@ func (a *Allocator) takeNamed(s *service) *lb.Reason {
 // strays says whether the Service cannot keep its address of family f beside the
 // other, which it has come to ask for.
 func (a *Allocator) strays(s *service, f lb.Family) bool {
-	return !slices.Contains(s.req.Addresses, s.has[f]) && !a.together(s, s.has[lb.IPv4], s.has[lb.IPv6])
+	return !slices.Contains(s.req.Addresses, s.has[f]) && !a.compatible(s, s.has[lb.IPv4], s.has[lb.IPv6])
 }
 
 // mismatch says if the addresses asked for are not of the Service's families,
@@ -202,7 +202,7 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 			continue
 		}
 		other := s.has[1-f]
-		keeps[f] = old[f].IsValid() && (other == was[1-f] || a.together(s, old[f], other))
+		keeps[f] = old[f].IsValid() && (other == was[1-f] || a.compatible(s, old[f], other))
 		switch {
 		case keeps[f]:
 			moving = true

@@ -8,7 +8,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// offer makes address, which s holds now, known to those who may join it.
+// offer makes address, which s holds now, known to Services that may join it.
 func (a *Allocator) offer(s *service, address netip.Addr) {
 	f := lb.FamilyOf(address)
 	if !joinable(&s.req, f) {
@@ -169,7 +169,7 @@ func (a *Allocator) neverShared(s *service, address netip.Addr) bool {
 	return a.held[address] != nil && (a.exclusive(address) != nil || a.loner(s, address) != nil) && a.rival(s, address) == nil
 }
 
-// refusalToShare says why s cannot have address next to those who hold it, or
+// refusalToShare says why s cannot have address next to its holders, or
 // nil if it can.
 func (a *Allocator) refusalToShare(s *service, address netip.Addr) *lb.Reason {
 	f := lb.FamilyOf(address)

@@ -79,9 +79,9 @@ func (a *Allocator) near(s *service, x netip.Addr, source []*pool) bool {
 	return !inSinglePool(home)
 }
 
-// together says whether s may have both x and y. What a DHCP server gave goes
-// with everything.
-func (a *Allocator) together(s *service, x, y netip.Addr) bool {
+// compatible says whether s may have both x and y. Addresses assigned by DHCP are
+// compatible with all others.
+func (a *Allocator) compatible(s *service, x, y netip.Addr) bool {
 	if !a.hasSinglePools || s.leased[lb.IPv4] || s.leased[lb.IPv6] || !x.IsValid() || !y.IsValid() {
 		return true
 	}

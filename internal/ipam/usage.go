@@ -9,7 +9,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// PoolUsage is how full a pool is, and what is to be told about it.
+// PoolUsage is how full a pool is, and what to report about it.
 type PoolUsage struct {
 	Key      lb.PoolKey
 	Object   *lb.Object // as lb.Pool has it

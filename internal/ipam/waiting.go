@@ -35,7 +35,7 @@ func (q *queue) after(s *service) (found *service) {
 }
 
 // queueIn returns the queue under k in m, which is made if need be and goes
-// away with the last who waits in it.
+// away with the last Service that waits in it.
 func queueIn[K comparable](m map[K]*queue, k K) *queue {
 	q := m[k]
 	if q == nil {
@@ -45,7 +45,7 @@ func queueIn[K comparable](m map[K]*queue, k K) *queue {
 	return q
 }
 
-// groupQueue returns the queue of those who wait to join an address of family f
+// groupQueue returns the queue of Services that wait to join an address of family f
 // of the group of r, by their first port: where that is in use, none of them can.
 func (a *Allocator) groupQueue(r *lb.Request, f lb.Family) *queue {
 	g, port := groupOf(r, f), firstPort(r)

@@ -23,8 +23,8 @@ const (
 	ImpactSeconds
 	// ImpactMinutes: a port does not answer for a minute or longer.
 	ImpactMinutes
-	// ImpactRefused: it could only be done by making the load balancer anew, with
-	// another address. It is not done.
+	// ImpactRefused: it would require a new load balancer with another address. It
+	// is not done.
 	ImpactRefused
 )
 
@@ -182,14 +182,14 @@ func (p Plan) Lines() []string {
 	return lines
 }
 
-// alike says whether two steps can be told as one.
+// alike says whether two steps can be reported as one.
 func (s Step) alike(o Step) bool {
 	return s.Name != "" && o.Name != "" && s.Part != s.Name && o.Part != o.Name &&
 		s.Verb == o.Verb && s.Kind == o.Kind && s.Part == o.Part && s.Why == o.Why && s.Impact == o.Impact &&
 		(s.Later > 0) == (o.Later > 0) && slices.Equal(s.Changes, o.Changes)
 }
 
-// String is the whole plan in one line, as it is told in an event.
+// String is the whole plan in one line, as events show it.
 func (p Plan) String() string {
 	if p.Empty() {
 		return "nothing to do"

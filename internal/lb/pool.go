@@ -30,7 +30,7 @@ func (k PoolKey) String() string {
 	return string(k.Dialect) + "/" + k.Name
 }
 
-// Pool is a set of addresses and the rules for who may have them.
+// Pool is a set of addresses, and the rules that say which Services may use them.
 type Pool struct {
 	Key     PoolKey
 	Created time.Time // of two pools that overlap, the younger one is refused
@@ -40,8 +40,8 @@ type Pool struct {
 	Spans []netipx.IPRange
 	// Excluded is kept only to be able to say why an address is not given.
 	Excluded []netipx.IPRange
-	// Withheld are addresses among Spans that are not handed out by themselves; who
-	// has one, or asks for it, has it from the pool.
+	// Withheld are addresses among Spans that are only assigned on request. A Service
+	// that has or requests one uses this pool.
 	Withheld []netip.Addr
 
 	Descending   bool // hand out the highest free address first
@@ -73,7 +73,7 @@ type Pool struct {
 	// is for; if Namespaces is nil and there is no selector, for all.
 	Namespaces         sets.Set[string]
 	NamespaceSelectors []labels.Selector
-	// Except are namespaces that the pool is not for, whatever else is said.
+	// Except are namespaces that may not use the pool. It overrides the two above.
 	Except sets.Set[string]
 	// ServiceSelectors, any of which must match; if empty, all do.
 	ServiceSelectors []labels.Selector
@@ -85,13 +85,13 @@ type Pool struct {
 	// Reserved addresses are for the named Service only.
 	Reserved map[netip.Addr]types.NamespacedName
 
-	// Advertisements say who announces the pool's addresses, and where; without
-	// any, nobody does.
+	// Advertisements select the nodes and interfaces that announce the pool's
+	// addresses. Without any, the addresses are not announced.
 	Advertisements []Advertisement
 
-	// Object, if set, is where the pool was written down, and is told if the pool is
-	// refused because others have its addresses. Pools that are objects themselves
-	// have a status instead.
+	// Object, if set, is the object that defines the pool. It gets an event if the
+	// pool is refused because another pool has its addresses. Pools that are objects
+	// themselves have a status instead.
 	Object *Object
 
 	// Invalid, if set, says why the pool hands out nothing.

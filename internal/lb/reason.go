@@ -12,8 +12,8 @@ import (
 // and the label of the metric.
 type Code string
 
-// Reason is one thing that a user is told: a code of a Table, and a full sentence
-// with what, which, why and what to do.
+// Reason is one message to users: a code of a Table, and a full sentence that says
+// what happened to which object, why, and what to do.
 type Reason struct {
 	Code Code
 	Text string
@@ -30,7 +30,7 @@ func (r Reason) Ready() bool { return r.facts.ready }
 // Warning says whether the reason's event is a warning.
 func (r Reason) Warning() bool { return r.facts.warning }
 
-// EventOnly says whether the reason is told by an event alone, never by a
+// EventOnly says whether the reason is only reported by events, never by a
 // condition.
 func (r Reason) EventOnly() bool { return r.facts.eventOnly }
 
@@ -52,7 +52,7 @@ type About struct {
 	On      string // the kind the reason is seen on
 	Ready   bool   // the condition is True
 	Warning bool   // the event is a warning
-	Event   bool   // told by an event alone, never by a condition
+	Event   bool   // only reported by events, never by a condition
 	Means   string // one sentence for the reference
 	Do      string // what the reader can do about it
 	Text    string // format of Reason.Text
@@ -66,7 +66,7 @@ func (a About) facts() facts { return facts{a.Ready, a.Warning, a.Event} }
 
 // Table has the reasons of one part of Fairlead. Common is that of the core; each
 // backend and each configuration format has its own beside its code. The program
-// merges them into one list, which is everything that a user can be told.
+// merges them into one list of everything that Fairlead can report.
 type Table map[Code]About
 
 // With returns the reason of code c with args for the blanks in its text.
@@ -96,8 +96,8 @@ func (t Table) Say(c Code, args ...string) Reason {
 	return Reason{Code: c, Text: cut(b.String()), facts: about.facts()}
 }
 
-// Merge returns all reasons of the tables. A code that two of them have is an
-// error: nobody could tell what it means.
+// Merge returns all reasons of the tables. It is an error if two tables have the
+// same code, because its meaning would be ambiguous.
 func Merge(tables ...Table) (Table, error) {
 	all := Table{}
 	for _, t := range tables {

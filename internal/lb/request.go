@@ -18,8 +18,8 @@ const (
 	// Reported: another controller wrote it into the status, which tenants cannot
 	// write.
 	Reported
-	// Asserted: everybody who may edit the Service could have written it. It holds
-	// an address that nobody has, and never wins one that somebody has.
+	// Asserted: anybody with edit rights on the Service could have written it. It
+	// can hold a free address, but never takes one from another Service.
 	Asserted
 )
 
@@ -61,12 +61,11 @@ type Request struct {
 	ShareKey string
 	// ShareOnly, if set, limits sharing to addresses of that family.
 	ShareOnly *Family
-	// ShareAmong, if set, limits whom the Service comes to share an address with to
-	// those that say the same. Whom it shares one with already, by ShareKey, it goes
-	// on with.
+	// ShareAmong, if set, limits new sharing to Services with the same value.
+	// Services that already share an address, by ShareKey, keep sharing it.
 	ShareAmong string
-	// Alone lets nobody new onto the Service's addresses, and the Service onto
-	// nobody's. Whom it shares one with already, by ShareKey, it goes on with.
+	// Alone: the Service starts no new sharing, and no other Service joins its
+	// addresses. Services that already share an address, by ShareKey, keep sharing it.
 	Alone bool
 	// Backends is empty where any node may receive the traffic; with
 	// externalTrafficPolicy Local it is the Service's selector, because the node
@@ -74,23 +73,23 @@ type Request struct {
 	Backends string
 	Ports    []Port
 
-	// Voice is the dialect in whose words the Service is told why it has nothing;
-	// one that has an address is told in those of its pool.
+	// Voice is the dialect whose wording explains why the Service has no address.
+	// With an address, the dialect of its pool is used.
 	Voice Dialect
 
-	// DryRun: what a plan would change is told, and nothing is done.
+	// DryRun: report what a plan would change, and do nothing.
 	DryRun bool
 
 	// Interface on which the Service is to be announced, where its namespace has one.
 	Interface string
 
-	// Inherits: the Service asks for what it was given, by somebody who does not
-	// announce it any more. That comes before what others only ask for.
+	// Inherits: the Service requests an address that it got from a system that no
+	// longer announces it. It takes precedence over plain requests of other Services.
 	Inherits bool
-	// AsIs: nothing can be said about the Service at present. It goes on as it is.
+	// AsIs: the Service cannot be judged at present. It stays as it is.
 	AsIs bool
-	// Unread, if set, tells of pools that cannot be read. It is added where there is
-	// no pool for the Service.
+	// Unread, if set, names pools that cannot be read. It is added to the reason if
+	// the Service has no pool.
 	Unread *Reason
 
 	// Evidence for the addresses that the Service publishes.
@@ -111,7 +110,7 @@ type Port struct {
 }
 
 // Older says whether the Service of r is older than that of o: by creation
-// time, then by UID, so that everybody who asks gets the same answer.
+// time, then by UID, so that every caller gets the same answer.
 func (r *Request) Older(o *Request) bool {
 	if !r.Created.Equal(o.Created) {
 		return r.Created.Before(o.Created)

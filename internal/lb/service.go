@@ -10,7 +10,7 @@ import (
 )
 
 // Service is one Service object as a value: all that anybody beyond the API
-// server's client reads of it. Maps and slices are shared; nobody may change them.
+// server's client reads of it. Maps and slices are shared: do not change them.
 type Service struct {
 	Key      types.NamespacedName
 	UID      types.UID
@@ -106,15 +106,15 @@ type Ingress struct {
 	Ports    bool // it has statuses of ports, which we never write
 }
 
-// publishedMost is how many entries of a status count: a longer one is not ours.
-const publishedMost = 1024
+// maxPublished is how many entries of a status count: a longer one is not ours.
+const maxPublished = 1024
 
 // Published returns the addresses in the status. Host names and what is not an
 // address are left out: nobody can hold them.
 func (s *Service) Published() []netip.Addr {
 	var out []netip.Addr
 	seen := map[netip.Addr]bool{}
-	for _, in := range s.Ingress[:min(len(s.Ingress), publishedMost)] {
+	for _, in := range s.Ingress[:min(len(s.Ingress), maxPublished)] {
 		if a, err := ParseAddr(in.IP); err == nil && !seen[a] {
 			seen[a] = true
 			out = append(out, a)

@@ -14,8 +14,8 @@ type Held struct {
 	// Current says that a Fairlead controller wrote it, this one or another: it is
 	// believed also after first sight. Anything else may be an edit by hand.
 	Current bool
-	// Left says that the backend gave it, so that nobody else gets it while the
-	// Service is there, even if its class is not served any more.
+	// Left says that the backend assigned it. It stays reserved while the Service
+	// exists, even if its class is not served any more.
 	Left bool
 	// Says is the reason on the Service where it is not in our condition; nil if it
 	// is there, or nowhere.
@@ -52,11 +52,11 @@ type Want struct {
 type Outcome struct {
 	// Reason is how the Service stands; without a code there is nothing to say.
 	Reason Reason
-	// Passing: Reason holds for the moment, is not written on the Service, and is
-	// told only if no event told already what is under way.
+	// Passing: Reason is temporary. It is not written on the Service, and gets an
+	// event only if no event has reported yet what is under way.
 	Passing bool
-	// Tell has what else is to be told, by events. What holds for longer is here at
-	// every look, in the same words.
+	// Tell has further reasons to report by events. A reason that still holds is in
+	// it at every look, with the same text.
 	Tell []Reason
 
 	// Ingress to be published; nil leaves the status alone, empty clears it.
@@ -128,7 +128,7 @@ type Orphan struct {
 	ID      string // unique in the backend
 	Service types.NamespacedName
 	UID     types.UID // of the Service
-	Reason  Reason    // how it is told
+	Reason  Reason    // how it is reported
 }
 
 // Object names an object of the API server.
@@ -143,5 +143,5 @@ type Warning struct {
 	Reason Reason
 }
 
-// Needs are parts of a Want that a backend reads: what nobody reads is not watched.
+// Needs are the parts of a Want that a backend reads. Others are not watched.
 type Needs struct{ Nodes, Endpoints, Peers bool }

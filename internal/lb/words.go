@@ -1,7 +1,7 @@
 package lb
 
 // Words are what a dialect adds to sentences about its pools. In each of them
-// {namespace} stands for the namespace of the Service that is told.
+// {namespace} stands for the namespace of the Service.
 type Words struct {
 	// AddPool is what to create if there is no pool: "a Pool".
 	AddPool string

@@ -14,13 +14,13 @@ var (
 	// ErrNoInterface says that there is no interface of that name.
 	ErrNoInterface = errors.New("no such interface")
 	// ErrOccupied says that the interface has the address without our mark.
-	ErrOccupied = errors.New("the interface has the address already, and not from us")
+	ErrOccupied = errors.New("another program already added the address to the interface")
 	// ErrNoGlobal says that the interface has no IPv6 address of its own: ours
 	// would be its source address, deprecated or not.
 	ErrNoGlobal = errors.New("the interface has no global IPv6 address of its own")
 )
 
-// Add puts an address on an interface. It is no error if it is there from us
+// Add puts an address on an interface. It succeeds if it is there from us
 // already; then it is renewed.
 func (l *Links) Add(ifname string, a netip.Addr) error {
 	return l.on("add", ifname, a, func(d *device) error {
@@ -48,7 +48,7 @@ func (l *Links) Add(ifname string, a netip.Addr) error {
 	})
 }
 
-// Remove takes our address off an interface. It is no error if it is not there,
+// Remove takes our address off an interface. It succeeds if it is not there,
 // or the interface is not.
 func (l *Links) Remove(ifname string, a netip.Addr) error {
 	err := l.on("remove", ifname, a, func(d *device) error {
@@ -68,7 +68,7 @@ func (l *Links) Remove(ifname string, a netip.Addr) error {
 	return err
 }
 
-// Renew starts the lifetimes of addresses of ours anew. Those that are not there
+// Renew restarts the lifetimes of our addresses. Those that are not there
 // any more, because they have run out or somebody has removed them, are in
 // missing and are not added.
 func (l *Links) Renew(addresses []Address) (missing []Address, err error) {

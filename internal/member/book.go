@@ -14,11 +14,11 @@ const (
 	// since after one fence time nobody there answers any more.
 	inheritance = 2 * time.Second
 	// memory is how long what a lost node claimed is remembered, and how long its
-	// address is tried: over a night. The API server lists who is there for longer.
+	// address is tried: over a night. The API server lists nodes that are away for longer.
 	memory = 24 * time.Hour
 )
 
-// book has a page for every node: what it has last said. It is pure: no clock,
+// book has a page for every node: what it has last sent. It is pure: no clock,
 // no lock, no network.
 //
 // Each node numbers its changes. The number of a process (incarnation: the time
@@ -32,7 +32,7 @@ type book struct {
 	sent  uint64 // changes of our own up to this one were handed out by unsent
 }
 
-// page is what one node has said.
+// page is what one node has sent.
 type page struct {
 	incarnation uint64
 	// floor: every change up to this number is in the page or replaced by a later
@@ -47,7 +47,7 @@ type page struct {
 	// lapsed: the node has been dead since this process was last heard, so its
 	// claims are not inherited by the next one.
 	lapsed bool
-	// orphaned is since when the node is no member; zero if it is one.
+	// orphaned is since when the node is not a member; zero if it is one.
 	orphaned time.Time
 }
 
@@ -55,7 +55,7 @@ type page struct {
 type info struct {
 	seq     uint64
 	meta    Meta
-	settled bool // the process has said what it claims
+	settled bool // the process has sent its claims
 	left    bool // it has taken its leave
 }
 
@@ -135,7 +135,7 @@ func (b *book) merge(r report, member bool, now time.Time) outcome {
 }
 
 // succeed begins the page of the next process on the node. What is known about
-// the node itself stands until the new process has said it anew.
+// the node itself stands until the new process has sent its own.
 func (p *page) succeed(incarnation uint64, now time.Time) {
 	next := page{
 		incarnation: incarnation, info: info{meta: p.info.meta}, claims: map[Key]stake{},

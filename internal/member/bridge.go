@@ -9,7 +9,7 @@ import (
 
 // bridge writes memberlist's log into ours, at debug level: it reports every
 // lost packet, and what matters of that becomes a change of members. Only what
-// an operator has to mend is a warning, and that not more often than quiet.
+// an operator has to fix is a warning, and that not more often than quiet.
 type bridge struct {
 	log *slog.Logger
 

@@ -88,7 +88,7 @@ func (g *Group) learn(reports ...report) bool {
 	}
 	g.mu.Unlock()
 	if refuted {
-		g.log.Warn("others knew more of this node than it has said: was its clock set back, or is there another node of this name?")
+		g.log.Warn("other members have newer claims from this node's name than it sent: check for a clock set back or a second node with this name")
 		signal(g.wake)
 	}
 	if learned {
@@ -150,7 +150,7 @@ func (e events) NotifyLeave(n *memberlist.Node) {
 // NotifyUpdate tells of a changed NodeMeta, which there is not.
 func (e events) NotifyUpdate(*memberlist.Node) {}
 
-// move changes who is there.
+// move changes the set of members.
 func (g *Group) move(change func()) {
 	g.mu.Lock()
 	change()

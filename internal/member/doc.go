@@ -1,4 +1,5 @@
-// Package member says who is alive, and who claims which address or lease.
+// Package member says which nodes are alive, and which node claims which address or
+// lease.
 //
 // A Group is this node's seat among the agents of all nodes. They watch each
 // other by gossip, so that a silent node is known dead in well under a second,
@@ -10,9 +11,8 @@
 // address, what an epoch is worth and when to give way are the caller's affair.
 // It knows no Kubernetes, no kernel and no frame on the wire.
 //
-// What is said travels in three ways, each for what the others cannot do: a
-// change goes to every member directly, in one packet or a few, because the hand
-// over of an address waits for it; members pass it on by gossip, for those who
-// lost the packet; and two members exchange all they know about everybody when
-// one joins and every few seconds, which repairs the rest.
+// Changes travel in three ways. A change goes to every member directly, in one
+// packet or a few, because the handover of an address waits for it. Members pass it
+// on by gossip, for members that lost the packet. And two members exchange all they
+// know when one joins and every few seconds, which repairs the rest.
 package member

@@ -71,11 +71,11 @@ type departure struct {
 func Start(c Config) (*Group, error) {
 	switch {
 	case c.Name == "" || len(c.Name) > maxName:
-		return nil, fmt.Errorf("the name of a member must have 1 to %d characters, not %d", maxName, len(c.Name))
+		return nil, fmt.Errorf("member name must have 1 to %d characters, not %d", maxName, len(c.Name))
 	case len(c.Key) != 32:
-		return nil, fmt.Errorf("the key of a group must have 32 bytes, not %d", len(c.Key))
+		return nil, fmt.Errorf("gossip key must have 32 bytes, not %d", len(c.Key))
 	case !c.Bind.Addr().IsValid() || c.Bind.Addr().IsUnspecified():
-		return nil, errors.New("a member needs an address of its own, which others can reach")
+		return nil, errors.New("member needs an address that other members can reach")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -145,12 +145,12 @@ func (g *Group) SetClaims(own []Claim) {
 // say changes what we say, and has it sent.
 func (g *Group) say(change func() bool) {
 	g.mu.Lock()
-	said := change()
-	if said {
+	changed := change()
+	if changed {
 		g.claims = nil
 	}
 	g.mu.Unlock()
-	if said {
+	if changed {
 		signal(g.wake)
 		signal(g.changed)
 	}

@@ -13,10 +13,9 @@ import (
 // others, so that they need not be asked.
 const joinTries = 4
 
-// Join looks for members at these addresses. Those who are members by now are
-// passed over, so it can be called with all addresses that might have one, again
-// and again. It returns how many have answered; the error says why nobody has, if
-// there was somebody to ask and nobody has.
+// Join looks for members at these addresses. It skips current members, so it can be
+// called repeatedly with all addresses that might have one. It returns how many
+// answered. It returns an error if it asked some and none answered.
 func (g *Group) Join(ctx context.Context, addrs []netip.AddrPort) (joined int, err error) {
 	addrs = slices.Clone(addrs)
 	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })

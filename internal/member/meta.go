@@ -75,11 +75,11 @@ type Claim struct {
 	Node  string
 	Epoch uint64 // the higher one wins; what to do about equal ones is the caller's affair
 	Up    bool   // the node answers for the address now
-	// Standing is what the claim is worth; it is not part of what is said.
+	// Standing is what the claim is worth; it is not sent.
 	Standing Standing
 }
 
-// Standing tells the claims of those who are there from those of the past.
+// Standing tells claims of live members from earlier ones.
 type Standing uint8
 
 const (
@@ -87,7 +87,7 @@ const (
 	Held Standing = iota
 	// Inherited: the process that claimed the address was followed by another one
 	// on the same node, without the node having been dead, and the new one has
-	// not said yet what it claims. Its kernel goes on answering for the length of a
+	// not sent its claims yet. Its kernel goes on answering for the length of a
 	// fence, and such claims stand for two (see inheritance). The new process itself
 	// finds them under its own name after its first exchange, and can take them up.
 	Inherited

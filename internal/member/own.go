@@ -53,7 +53,7 @@ func (b *book) claim(claims []Claim) (changed bool) {
 		}
 	}
 	own.former = nil
-	// Last, so that who has read everything up to here has read all claims.
+	// Last, so that a member that has read up to here has read all claims.
 	return b.tell(func(i *info) { i.settled = true }) || changed
 }
 

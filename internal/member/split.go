@@ -41,15 +41,15 @@ func split(r report) [][]byte {
 	addInfo := func() {
 		add(r.info.seq, len(appendInfo(nil, r.info))+2, func() { part.info = r.info })
 	}
-	told := r.info.seq == 0
+	added := r.info.seq == 0
 	for _, e := range r.claims {
-		if !told && r.info.seq < e.seq {
+		if !added && r.info.seq < e.seq {
 			addInfo()
-			told = true
+			added = true
 		}
 		add(e.seq, len(appendEntry(nil, e)), func() { part.claims = append(part.claims, e) })
 	}
-	if !told {
+	if !added {
 		addInfo()
 	}
 	flush(r.floor)

@@ -63,8 +63,8 @@ func (g *Group) gossip(message []byte) {
 	}
 }
 
-// broadcast is a message in the queue. None makes another one needless: each has
-// other changes, and who knows them already does not pass them on.
+// broadcast is a message in the queue. None makes another one obsolete: each has
+// other changes, and members that know them already do not pass them on.
 type broadcast []byte
 
 var _ memberlist.UniqueBroadcast = broadcast(nil)

@@ -66,7 +66,7 @@ func tuned(c Config, transport memberlist.Transport) *memberlist.Config {
 	// A connection takes longer than what is left of an interval, and a node that
 	// can only be reached that way is not well.
 	m.DisableTcpPings = true
-	// The dead are told that they are believed dead for this long, then forgotten
+	// Dead members are notified that they are believed dead for this long, then forgotten
 	// by memberlist (but not by us: see rejoin).
 	m.GossipToTheDeadTime = 15 * time.Second
 	// A node may come back with another address (DHCP) as soon as it has been dead

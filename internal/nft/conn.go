@@ -108,7 +108,7 @@ func each(all []element, do func(*nftables.Set, []nftables.SetElement) error) er
 }
 
 // define adds tables, sets, chains and rules to the transaction. What is there
-// already is left alone, except the rules, which are made anew.
+// already is left alone, except the rules, which are replaced.
 func (c *conn) define() error {
 	for _, t := range tables {
 		c.AddTable(t)

@@ -3,7 +3,7 @@
 // the interface stands, and which ports of these addresses are reachable at all.
 //
 // There are two tables named "fairlead", one in the family arp and one in inet;
-// nobody else may write to them. Their chains and rules are the same on every
+// no other program may write to them. Their chains and rules are the same on every
 // node and never change while the agent runs: all that changes are set elements.
 // README.md shows the hooks.
 //

@@ -99,7 +99,7 @@ func (t *Table) renew(ifnames ...string) error {
 	return nil
 }
 
-// Revoke removes a fence at once; it is no error if there is none.
+// Revoke removes a fence at once. It succeeds if there is none.
 func (t *Table) Revoke(ifname string) error {
 	if err := checkName(ifname); err != nil {
 		return err

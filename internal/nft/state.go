@@ -71,7 +71,7 @@ func (v VIP) equal(o VIP) bool {
 
 func checkName(ifname string) error {
 	if ifname == "" || len(ifname) >= unix.IFNAMSIZ {
-		return fmt.Errorf("%q is not the name of an interface", ifname)
+		return fmt.Errorf("%q is not a valid interface name", ifname)
 	}
 	return nil
 }

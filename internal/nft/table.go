@@ -13,7 +13,7 @@ import (
 
 // ErrTampered says that our tables are not as we left them: somebody else has
 // changed or flushed them. Rebuild helps.
-var ErrTampered = errors.New("somebody else has changed the nftables tables of Fairlead")
+var ErrTampered = errors.New("another program changed Fairlead's nftables tables")
 
 // Table is our two tables in the kernel. There must be only one Table in a
 // network namespace at a time: each takes the other's writes for tampering.
@@ -28,7 +28,7 @@ type Table struct {
 	stale bool               // have is not to be relied on
 
 	// fence is the socket for fences: a large Apply must not make them late. Its
-	// lock also guards until. Who needs both locks takes that of state first.
+	// lock also guards until. To hold both locks, take that of state first.
 	fence *conn
 	until map[string]time.Time // interface → when the kernel ends its fence, at the latest known
 
@@ -86,7 +86,7 @@ func (t *Table) adopt() error {
 			t.have, t.until = maps.Clone(found.state.VIPs), found.until
 			return nil
 		}
-		t.log.Info("the nftables tables of an earlier version are replaced", "error", err)
+		t.log.Info("replacing nftables tables of an earlier version", "error", err)
 	}
 	// Sets or chains are of another version's kind. Elements are kept even so.
 	t.until = found.until
@@ -105,9 +105,9 @@ func (t *Table) Apply(s State) error {
 	return t.apply(func() (change, error) { return diff(t.have, s) })
 }
 
-// Update is Apply for who knows what has changed: the addresses in changes are
-// brought to what is there, those with nil are removed, and all others stay as
-// they are. How many these are does not matter.
+// Update is Apply for callers that know what has changed: it sets the addresses in
+// changes to their values, removes those with nil, and leaves all others as they
+// are. Its cost does not depend on how many others there are.
 func (t *Table) Update(changes map[netip.Addr]*VIP) error {
 	return t.apply(func() (change, error) {
 		have, want := map[netip.Addr]VIP{}, State{VIPs: map[netip.Addr]VIP{}}
@@ -164,9 +164,9 @@ func (t *Table) reread() error {
 	return nil
 }
 
-// Rebuild makes everything anew in one transaction, whatever is there. Fences
-// go on for those of the named interfaces where they have not run out by our
-// clock; for the others Renew tells that they are lost, as ever.
+// Rebuild replaces everything in one transaction, whatever is there. Fences of the
+// named interfaces stay if they have not expired by our clock; for the others, Renew
+// reports that they are lost, as usual.
 func (t *Table) Rebuild(s State, fences []string) error {
 	t.state.Lock()
 	defer t.state.Unlock()

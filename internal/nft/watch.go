@@ -46,7 +46,7 @@ func (w *watcher) run(t *Table) {
 		case err != nil && w.closing.Load():
 			return
 		case err != nil:
-			t.log.Error("following nftables has ended: changes by others go unnoticed", "error", err)
+			t.log.Error("stopped watching nftables: changes by other programs go unnoticed", "error", err)
 			return
 		}
 		for _, m := range msgs {

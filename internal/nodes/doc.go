@@ -1,6 +1,6 @@
-// Package nodes looks after Node objects in a cluster whose nodes are servers of
-// a cloud: it says what they are, which addresses they have, that they were shut
-// down, and removes those whose server is gone.
+// Package nodes manages Node objects in a cluster whose nodes are servers of a cloud:
+// it sets their type, zone and addresses, marks those that were shut down, and
+// removes those whose server is gone.
 //
 // The two controllers that do so are those of k8s.io/cloud-provider, as every
 // cloud controller manager has them, and work as documented there. This package

@@ -67,11 +67,11 @@ func (c *Controllers) NeedLeaderElection() bool { return true }
 func (c *Controllers) Start(ctx context.Context) error {
 	writer, err := kubernetes.NewForConfig(unlimited(c.o.REST))
 	if err != nil {
-		return fmt.Errorf("make client of the node controllers: %w", err)
+		return fmt.Errorf("create client for the node controllers: %w", err)
 	}
 	reader, err := kubernetes.NewForConfig(apiretry.Config(c.o.REST, c.o.Log))
 	if err != nil {
-		return fmt.Errorf("make client of the node controllers: %w", err)
+		return fmt.Errorf("create client for the node controllers: %w", err)
 	}
 	// Nodes have few events, all alike: client-go may fold them.
 	events := record.NewBroadcaster(record.WithContext(ctx))
@@ -79,7 +79,7 @@ func (c *Controllers) Start(ctx context.Context) error {
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: writer.CoreV1().Events("")})
 	recorder := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
 
-	of := provider{c.o.Cloud.Name(), &telling{InstancesV2: instances{c.o.Cloud}, now: time.Now, tell: func(n *corev1.Node, r lb.Reason) {
+	of := provider{c.o.Cloud.Name(), &eventInstances{InstancesV2: instances{c.o.Cloud}, now: time.Now, tell: func(n *corev1.Node, r lb.Reason) {
 		kind := corev1.EventTypeNormal
 		if r.Warning() {
 			kind = corev1.EventTypeWarning
@@ -94,14 +94,14 @@ func (c *Controllers) Start(ctx context.Context) error {
 	}
 	lifecycle, err := nodelifecycle.NewCloudNodeLifecycleController(all.Core().V1().Nodes(), writer, of, c.o.MonitorPeriod, c.o.Workers)
 	if err != nil {
-		return fmt.Errorf("make node lifecycle controller: %w", err)
+		return fmt.Errorf("create node lifecycle controller: %w", err)
 	}
 	all.Start(ctx.Done())
 	defer all.Shutdown()
 	if all.WaitForCacheSync(ctx.Done()); ctx.Err() != nil {
 		return nil
 	}
-	c.o.Log.Info("looking after nodes", "cloud", c.o.Cloud.Name())
+	c.o.Log.Info("running node controllers", "cloud", c.o.Cloud.Name())
 	running := controllers.NewControllerManagerMetrics(component)
 	var both sync.WaitGroup
 	if !c.o.NoLifecycle {

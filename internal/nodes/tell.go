@@ -25,13 +25,13 @@ type refusal struct {
 func (r *refusal) Error() string { return r.cause.Error() + ": " + r.reason.Text }
 func (r *refusal) Unwrap() error { return r.cause }
 
-// toldAgain is how often a reason is told of a Node that still has it: the API
+// reportAgain is how often a reason is reported for a Node that still has it: the API
 // server forgets events after an hour.
-const toldAgain = 50 * time.Minute
+const reportAgain = 50 * time.Minute
 
-// telling tells users what the controllers only log: why a Node stays
+// eventInstances reports by events what the controllers only log: why a Node stays
 // uninitialized, or does not get its addresses.
-type telling struct {
+type eventInstances struct {
 	cloudprovider.InstancesV2
 	tell func(*corev1.Node, lb.Reason)
 	now  func() time.Time
@@ -46,7 +46,7 @@ type told struct {
 }
 
 // InstanceMetadata says what the Node's server is.
-func (t *telling) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+func (t *eventInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	m, err := t.InstancesV2.InstanceMetadata(ctx, node)
 	if reason, is := complaint(node, m, err); is {
 		t.once(node, reason)
@@ -98,13 +98,13 @@ func listIPs(addresses []corev1.NodeAddress) string {
 	return strings.Join(out, ", ")
 }
 
-// once tells a reason that is new on this Node, or was told long ago.
-func (t *telling) once(node *corev1.Node, r lb.Reason) {
+// once reports a reason that is new on this Node, or was reported long ago.
+func (t *eventInstances) once(node *corev1.Node, r lb.Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
 	for uid, before := range t.told { // also of Nodes that are gone
-		if now.Sub(before.at) >= toldAgain {
+		if now.Sub(before.at) >= reportAgain {
 			delete(t.told, uid)
 		}
 	}
@@ -118,7 +118,7 @@ func (t *telling) once(node *corev1.Node, r lb.Reason) {
 	t.tell(node, r)
 }
 
-func (t *telling) forget(node *corev1.Node) {
+func (t *eventInstances) forget(node *corev1.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.told, node.UID)

@@ -81,7 +81,7 @@ func TestToldOnce(t *testing.T) {
 	now := time.Unix(0, 0)
 	var got []string
 	a := &answers{}
-	told := &telling{InstancesV2: a, now: func() time.Time { return now }, tell: func(n *corev1.Node, r lb.Reason) { got = append(got, n.Name+" "+string(r.Code)) }}
+	told := &eventInstances{InstancesV2: a, now: func() time.Time { return now }, tell: func(n *corev1.Node, r lb.Reason) { got = append(got, n.Name+" "+string(r.Code)) }}
 	ask := func(name string, err error) {
 		n := withTaint(newNode(name, ""))
 		n.UID = types.UID(name)
@@ -102,7 +102,7 @@ func TestToldOnce(t *testing.T) {
 	ask("a", missing)
 	ask("a", nil)
 	ask("a", missing)
-	now = now.Add(toldAgain)
+	now = now.Add(reportAgain)
 	ask("a", missing)
 	if diff := cmp.Diff([]string{"a NodeForeign", "a NodeNotFound", "a NodeNotFound", "a NodeNotFound"}, got); diff != "" {
 		t.Error(diff)

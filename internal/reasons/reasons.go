@@ -1,6 +1,5 @@
-// Package reasons is the closed list of everything that Fairlead can tell a user.
-// It only puts the tables of the parts together, for the program and for the
-// reference page.
+// Package reasons is the closed list of everything that Fairlead can report to users.
+// It only merges the tables of the parts, for the program and for the reference page.
 package reasons
 
 import (

@@ -62,10 +62,10 @@ func review(r *http.Request, client kubernetes.Interface, token string) (int, er
 	who, err := client.AuthenticationV1().TokenReviews().Create(r.Context(),
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
-		return http.StatusServiceUnavailable, fmt.Errorf("the API server cannot be asked who this is")
+		return http.StatusServiceUnavailable, fmt.Errorf("cannot authenticate the client: the API server does not answer")
 	}
 	if !who.Status.Authenticated {
-		return http.StatusUnauthorized, fmt.Errorf("the API server does not know this token")
+		return http.StatusUnauthorized, fmt.Errorf("the API server rejected this token")
 	}
 	extra := map[string]authorizationv1.ExtraValue{}
 	for k, v := range who.Status.User.Extra {
@@ -77,7 +77,7 @@ func review(r *http.Request, client kubernetes.Interface, token string) (int, er
 			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: "get"},
 		}}, metav1.CreateOptions{})
 	if err != nil {
-		return http.StatusServiceUnavailable, fmt.Errorf("the API server cannot be asked what this client may do")
+		return http.StatusServiceUnavailable, fmt.Errorf("cannot authorize the client: the API server does not answer")
 	}
 	if !may.Status.Allowed {
 		return http.StatusForbidden, fmt.Errorf("%s may not get %s", who.Status.User.Username, r.URL.Path)

@@ -1,6 +1,6 @@
-// Package setup tells the controller which dialects and backends there are, as far as
-// they need nothing but the cluster. It is the wiring that the binary and the tests
-// have in common; clouds are wired where their credentials are read.
+// Package setup registers the dialects and backends that need nothing but the cluster.
+// The binary and the tests share this wiring; clouds are wired where their credentials
+// are read.
 package setup
 
 import (

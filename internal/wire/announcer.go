@@ -242,7 +242,7 @@ func (a *Announcer) step() (wait time.Duration, idle bool) {
 	return 0, false
 }
 
-// start begins e's announcements anew.
+// start restarts e's announcements.
 func (a *Announcer) start(e *announced) {
 	e.round = 0
 	a.hurry(e)

@@ -133,7 +133,7 @@ func (p *Port) mac(f lb.Family) (mac, error) {
 	case !ok || ll.Halen == 0 && ll.Hatype == 0:
 		return mac{}, ErrGone
 	case ll.Hatype != unix.ARPHRD_ETHER || ll.Halen != 6:
-		return mac{}, errors.New("the interface is not like Ethernet")
+		return mac{}, errors.New("not an Ethernet interface")
 	}
 	return mac(ll.Addr[:6]), nil
 }

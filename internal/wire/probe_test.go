@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// together runs all of them at the same time.
-func together(t *testing.T, all ...func() error) {
+// concurrently runs all of them at the same time.
+func concurrently(t *testing.T, all ...func() error) {
 	t.Helper()
 	results := make(chan error)
 	for _, f := range all {
@@ -71,7 +71,7 @@ func TestProbeHearsAnotherProbe(t *testing.T) {
 			ask := func(i int) func() error {
 				return func() (err error) { found[i], err = ports[i].Probe(t.Context(), f.vip, nil); return err }
 			}
-			together(t, ask(0), ask(1))
+			concurrently(t, ask(0), ask(1))
 			// One may be done before the other has begun.
 			if found[0].String() != own(t, ports[1]) && found[1].String() != own(t, ports[0]) {
 				t.Errorf("found %s and %s", found[0], found[1])
@@ -108,7 +108,7 @@ func TestManyProbes(t *testing.T) {
 			}
 		}
 	}
-	together(t, all...)
+	concurrently(t, all...)
 	if len(p.probes) > 0 {
 		t.Errorf("%d probes left", len(p.probes))
 	}

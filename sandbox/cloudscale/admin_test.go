@@ -55,8 +55,8 @@ func TestAdministration(t *testing.T) {
 		t.Errorf("after an edit: %+v", got)
 	}
 	c.refused("PATCH", "/sandbox/objects/members/"+id(m), object{"colour": "red"}, 400, "detail", "colour")
-	c.refused("PATCH", "/sandbox/objects/members/"+id(m), object{"uuid": unknown}, 400, "detail", "another")
-	c.refused("DELETE", "/sandbox/objects/pools/"+unknown, nil, 400, "detail", "there is no")
+	c.refused("PATCH", "/sandbox/objects/members/"+id(m), object{"uuid": unknown}, 400, "detail", "cannot change")
+	c.refused("DELETE", "/sandbox/objects/pools/"+unknown, nil, 400, "detail", "not found")
 	c.refused("POST", "/sandbox/objects/pools", object{}, 400, "detail", "only servers")
 	c.refused("GET", "/sandbox/nothing", nil, 404, "detail", "There is no")
 	c.must("DELETE", "/sandbox/objects/load-balancers/"+id(lb), nil)

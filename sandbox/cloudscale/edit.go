@@ -69,7 +69,7 @@ func (s *Simulator) Edit(kind Kind, id string, fields string) error {
 	}
 	for _, name := range []string{"UUID", "Prefix"} {
 		if was := reflect.ValueOf(object).Elem().FieldByName(name); was.IsValid() && was.Interface() != edited.Elem().FieldByName(name).Interface() {
-			return fmt.Errorf("edit %s %s: it cannot become another", kind, id)
+			return fmt.Errorf("edit %s %s: its ID cannot change", kind, id)
 		}
 	}
 	reflect.ValueOf(object).Elem().Set(edited.Elem())
@@ -111,5 +111,5 @@ func known[T any](t *simulator.Table[T], kind Kind, id string) (any, error) {
 	if object := t.Get(id); object != nil {
 		return object, nil
 	}
-	return nil, fmt.Errorf("there is no %q of kind %s", id, kind)
+	return nil, fmt.Errorf("%s %q not found", kind, id)
 }

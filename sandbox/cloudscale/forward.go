@@ -133,7 +133,7 @@ func (f *Forwarder) settleAddresses(want []netip.Addr) {
 			return false
 		}
 		if err := f.options.Card.remove(a); err != nil {
-			f.options.Log.Error("removing an address", "address", a, "error", err)
+			f.options.Log.Error("could not remove an address", "address", a, "error", err)
 		}
 		return true
 	})
@@ -142,7 +142,7 @@ func (f *Forwarder) settleAddresses(want []netip.Addr) {
 			continue
 		}
 		if err := f.options.Card.add(a); err != nil {
-			f.options.Log.Error("adding an address", "address", a, "error", err)
+			f.options.Log.Error("could not add an address", "address", a, "error", err)
 			continue
 		}
 		f.addresses = append(f.addresses, a)
@@ -180,7 +180,7 @@ func (f *Forwarder) settleFronts(ctx context.Context, want plane) {
 		}
 		fr, err := listen(f.lives[c.lb], key.address, c, f.pools[c.pool])
 		if err != nil {
-			f.options.Log.Error("listening", "address", key.address, "udp", key.udp, "error", err)
+			f.options.Log.Error("could not listen", "address", key.address, "udp", key.udp, "error", err)
 			continue // the next turn tries again
 		}
 		f.options.Log.Info("listening", "address", key.address, "udp", key.udp)

@@ -21,7 +21,7 @@ type request struct {
 	slow   time.Duration // by a fault: how long its load balancer will be changing
 }
 
-// apiError is an answer that is no success. All of its bodies are objects of
+// apiError is an unsuccessful answer. All of its bodies are objects of
 // strings: the cloud's own client reads no others.
 type apiError struct {
 	status int
@@ -92,7 +92,7 @@ func (s *Simulator) Refusal(status int, text string) any {
 	return map[string]string{"detail": text}
 }
 
-// understand checks who asks, and reads what is asked for.
+// understand authenticates the client, and reads what is asked for.
 func (s *Simulator) understand(r *http.Request) (*request, error) {
 	if err := s.allow(r); err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func (s *Simulator) monitorStatus(m *Member, now time.Time) string {
 	return m.health.was
 }
 
-// recheck starts the checks of a member anew, after something has changed that
+// recheck restarts the checks of a member, after something has changed that
 // they depend on.
 func (s *Simulator) recheck(m *Member, now time.Time) {
 	was := s.monitorStatus(m, now)

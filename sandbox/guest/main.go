@@ -38,7 +38,7 @@ func run(args []string) error {
 	return fmt.Errorf("usage: guest pause | web [PORT] | get URL")
 }
 
-// pause waits to be told to end. As first process of a pod it is the parent of
+// pause waits for a signal to end. As first process of a pod it is the parent of
 // orphans.
 func pause() error {
 	signals := make(chan os.Signal, 8)
@@ -56,7 +56,7 @@ func pause() error {
 	return nil
 }
 
-// web answers until it is told to end, and then until no packet for it can be
+// web answers until a signal tells it to end, and then until no packet for it can be
 // under way any more: load balancers hear of its end later than it does.
 func web(port string) error {
 	name, err := os.Hostname()

@@ -22,7 +22,7 @@ import (
 const adminPrefix = "/sandbox/"
 
 // ErrUnknown is a path of the administration that a cloud does not have.
-var ErrUnknown = errors.New("there is no such path")
+var ErrUnknown = errors.New("path not found")
 
 func (f *Front) administer(w http.ResponseWriter, r *http.Request, body []byte) {
 	fail := func(status int, message string) { Write(w, Answer{status, f.api.Refusal(status, message)}) }

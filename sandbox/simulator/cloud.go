@@ -33,7 +33,7 @@ type Cloud interface {
 }
 
 // Ask sends a request to the cloud's API and returns the answer's body. An answer
-// that is no success is an error.
+// that is unsuccessful is an error.
 type Ask func(ctx context.Context, method, path, body string) ([]byte, error)
 
 // Site is where a simulated cloud is, and what is in it.

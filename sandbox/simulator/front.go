@@ -25,7 +25,7 @@ type API interface {
 	// Answer does what a request asks for, as the cloud does if nothing goes wrong.
 	// changing is what a fault says of it, see Fault.Changing.
 	Answer(r *http.Request, changing time.Duration) Answer
-	// Refusal is the body of an answer that is no success, in the form and, if text
+	// Refusal is the body of an unsuccessful answer, in the form and, if text
 	// is empty, in the words of the cloud.
 	Refusal(status int, text string) any
 	// Owns says whether a request has the credentials that may do everything. The

@@ -46,7 +46,7 @@ type claimant struct {
 // Older says whether the Service of c is older than that of o.
 func (c *claimant) Older(o *claimant) bool { return c.Request.Older(o.Request) }
 
-// group is who may share leases of a family.
+// group is the Services that may share leases of a family.
 type group struct {
 	family lb.Family
 	name   string
@@ -86,7 +86,7 @@ func nameOf(f lb.Family, who string) string {
 	return f.String() + " " + hex.EncodeToString(sum[:8])
 }
 
-// self is who a Service is that leases alone.
+// self identifies a Service that leases alone.
 func (c *claimant) self() string { return string(c.Request.UID) }
 
 // shares says whether the Service may share addresses of that family.
@@ -150,7 +150,7 @@ func (a *affected) add(o affected) {
 	a.leases, a.services = append(a.leases, o.leases...), append(a.services, o.services...)
 }
 
-// regroup says who of a group shares the lease: the older ones first, each if its
+// regroup decides which Services of a group share the lease: the older ones first, each if its
 // ports are free. The others have a lease each.
 func (b *book) regroup(g group) (out affected) {
 	shared, taken := nameOf(g.family, g.name), sets.New[lb.Port]()

@@ -24,7 +24,7 @@ func (l *Leases) decide(name string, now time.Time) {
 		if h != nil {
 			l.finish(h, !l.host.Isolated())
 			if !l.host.Isolated() {
-				l.parting[name] = parting{h.epoch, now.Add(partingTime)}
+				l.tombstones[name] = tombstone{h.epoch, now.Add(tombstoneTime)}
 			}
 		}
 		if len(l.members[name]) == 0 {
@@ -32,7 +32,7 @@ func (l *Leases) decide(name string, now time.Time) {
 		}
 		return
 	}
-	delete(l.parting, name)
+	delete(l.tombstones, name)
 	candidate := l.candidate(name)
 	iface, index := l.host.Interface(*candidate.Family, l.lastAddr(name), &candidate)
 	if h != nil && (iface != h.iface || index != h.index || !reflect.DeepEqual(h.identity, l.identity(name))) {
@@ -137,7 +137,7 @@ func (l *Leases) begin(name, iface string, index int, epoch uint64, now time.Tim
 		h.client.Run(ctx)
 		if h.release.Load() {
 			if err := h.client.Release(); err != nil {
-				l.log.Warn("lease not given back", "interface", iface, "error", err)
+				l.log.Warn("lease not released", "interface", iface, "error", err)
 			}
 		}
 	})
@@ -145,7 +145,7 @@ func (l *Leases) begin(name, iface string, index int, epoch uint64, now time.Tim
 	if !l.check(h) {
 		l.note(h)
 	}
-	l.log.Info("asking for a lease", "services", l.memberNames(name), "family", h.family.String(), "interface", iface, "had", h.had, "epoch", epoch)
+	l.log.Info("requesting a lease", "services", l.memberNames(name), "family", h.family.String(), "interface", iface, "had", h.had, "epoch", epoch)
 }
 
 // finish ends asking. The lease lasts on, for another node or agent, unless it is
@@ -195,7 +195,7 @@ func (l *Leases) port(iface string, index int, now time.Time) Port {
 	port, err := l.o.Open(iface)
 	if err != nil {
 		port = nil // not an interface around nothing
-		l.log.Error("no lease can be asked for", "interface", iface, "error", err)
+		l.log.Error("cannot request a lease", "interface", iface, "error", err)
 	}
 	l.ports[iface] = openPort{port, index, now.Add(portRetry)}
 	return port

@@ -61,7 +61,7 @@ func lossOf(err error) string {
 	return "the DHCP server gave another"
 }
 
-// outdated says whether the Agent object has to say anew until when a lease lasts:
+// outdated says whether the Agent object needs a new expiry time of a lease:
 // what it says falls behind by a good part of the lease's time. Servers can have it
 // renewed every second.
 func outdated(written, until, now time.Time) bool {
@@ -83,7 +83,7 @@ func (l *Leases) check(h *holding) bool {
 	return true
 }
 
-// unfit says who has the address of a lease already, or "".
+// unfit says what uses the address of a lease already, or "".
 func (l *Leases) unfit(h *holding) string {
 	addr := h.lease.Addr
 	if why := l.host.Unusable(addr, false); why != "" {
@@ -111,7 +111,7 @@ func (l *Leases) InUse(addr netip.Addr, mac net.HardwareAddr) {
 
 // decline gives the address of a lease back, which somebody else has.
 func (l *Leases) decline(h *holding, why string) {
-	l.log.Warn("leased address cannot be used; given back", "address", h.lease.Addr, "services", l.memberNames(h.name), "server", h.lease.Server, "why", why)
+	l.log.Warn("leased address is unusable; released it", "address", h.lease.Addr, "services", l.memberNames(h.name), "server", h.lease.Server, "why", why)
 	h.client.Decline(h.lease.Addr, why)
 	h.lease, h.checked = nil, netip.Addr{}
 	l.note(h)
@@ -142,7 +142,7 @@ func (l *Leases) reportRefused(name string, o elect.Outcome) {
 		return
 	}
 	l.refused[name] = why
-	l.log.Warn("no node can have the lease", "services", l.memberNames(name), "why", why)
+	l.log.Warn("no node can request the lease", "services", l.memberNames(name), "why", why)
 	if l.host.Speaks() {
 		for _, c := range l.members[name] {
 			l.host.Event(c.Request, c.Pool, lb.LeaseNotAsked.With(c.family(name), why))

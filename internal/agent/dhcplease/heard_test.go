@@ -169,9 +169,9 @@ func TestParting(t *testing.T) {
 	if c := l.Claims(); len(c) != 1 || c[0].Key != member.Lease(name) || c[0].Epoch != 7 || l.Len() > 0 || !h.release.Load() {
 		t.Errorf("%+v", c)
 	}
-	l.Tick(now.Add(partingTime / 2))
+	l.Tick(now.Add(tombstoneTime / 2))
 	same(t, "claims", len(l.Claims()), 1)
-	l.Tick(now.Add(2 * partingTime))
+	l.Tick(now.Add(2 * tombstoneTime))
 	same(t, "claims", len(l.Claims()), 0)
 }
 

@@ -19,7 +19,7 @@ func (c *claimant) family(name string) lb.Family {
 	return lb.IPv4
 }
 
-// identity is who the members of a lease are to a DHCP server: the same on every
+// identity is how the members of a lease identify to a DHCP server: the same on every
 // node.
 func (b *book) identity(name string) dhcp.Identity {
 	oldest := b.members[name][0]

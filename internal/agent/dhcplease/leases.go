@@ -15,11 +15,11 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// partingTime is how long a claim is kept after the last Service of a lease is
+// tombstoneTime is how long a claim is kept after the last Service of a lease is
 // gone: other nodes hear by gossip that a claim has ended before they hear from the
 // API server that there is nothing to claim, and would ask for what was just given
 // back.
-const partingTime = 3 * time.Second
+const tombstoneTime = 3 * time.Second
 
 // Options of Leases.
 type Options struct {
@@ -49,13 +49,13 @@ type Leases struct {
 	running sync.WaitGroup
 	news    chan News
 
-	held      map[string]*holding
-	ports     map[string]openPort
-	parting   map[string]parting
-	written   map[v1alpha1.LeaseOf]v1alpha1.Lease // in this node's Agent object
-	refused   map[string]string                   // why no node can have a lease, as was reported
-	dirty     map[string]bool
-	postponed map[string]bool
+	held       map[string]*holding
+	ports      map[string]openPort
+	tombstones map[string]tombstone
+	written    map[v1alpha1.LeaseOf]v1alpha1.Lease // in this node's Agent object
+	refused    map[string]string                   // why no node can have a lease, as was reported
+	dirty      map[string]bool
+	postponed  map[string]bool
 }
 
 // holding is a lease that this node has, or asks for.
@@ -84,7 +84,7 @@ type holding struct {
 	end     context.CancelFunc
 }
 
-type parting struct {
+type tombstone struct {
 	epoch uint64
 	until time.Time
 }
@@ -102,7 +102,7 @@ func New(o Options) *Leases {
 		o.Open = func(iface string) (Port, error) { return dhcp.Open(iface) }
 	}
 	l := &Leases{o: o, log: o.Log, host: o.Host, book: newBook(), news: make(chan News), held: map[string]*holding{}, ports: map[string]openPort{},
-		parting: map[string]parting{}, written: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, refused: map[string]string{}, dirty: map[string]bool{}, postponed: map[string]bool{}}
+		tombstones: map[string]tombstone{}, written: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, refused: map[string]string{}, dirty: map[string]bool{}, postponed: map[string]bool{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -176,9 +176,9 @@ func (l *Leases) Step(now time.Time) {
 
 // Tick ends claims that were kept long enough, and looks again at what had to wait.
 func (l *Leases) Tick(now time.Time) {
-	for name, p := range l.parting {
+	for name, p := range l.tombstones {
 		if now.After(p.until) {
-			delete(l.parting, name)
+			delete(l.tombstones, name)
 			l.host.Changed()
 		}
 	}

@@ -68,7 +68,7 @@ func (l *Leases) Claims() (out []member.Claim) {
 	for name, h := range l.held {
 		out = append(out, member.Claim{Key: member.Lease(name), Node: l.o.Node, Epoch: h.epoch, Up: true})
 	}
-	for name, p := range l.parting {
+	for name, p := range l.tombstones {
 		out = append(out, member.Claim{Key: member.Lease(name), Node: l.o.Node, Epoch: p.epoch, Up: true})
 	}
 	return out

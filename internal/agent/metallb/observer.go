@@ -82,7 +82,7 @@ func (m *Observer) Run(ctx context.Context) {
 		return
 	}
 	if errs := validation.IsValidLabelValue(m.o.Node); len(errs) > 0 {
-		m.o.Log.Warn("the node's name does not fit into a label: no ServiceL2Status and ConfigurationState objects are written", "node", m.o.Node)
+		m.o.Log.Warn("node name too long for a label; not writing ServiceL2Status and ConfigurationState objects", "node", m.o.Node)
 		return
 	}
 	var running sync.WaitGroup

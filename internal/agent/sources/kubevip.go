@@ -35,7 +35,7 @@ func (r *Reader) followKubeVIP(ctx, background context.Context, running *sync.Wa
 			}
 			lost()
 			if !logged.Swap(true) {
-				o.Log.Warn("the ConfigMap of kube-vip's cloud provider may not be read; going on without it until it may", "namespace", o.KubeVIP.Namespace, "name", o.KubeVIP.Name, "error", err)
+				o.Log.Warn("no permission to read the kube-vip ConfigMap; continuing without it until granted", "namespace", o.KubeVIP.Namespace, "name", o.KubeVIP.Name, "error", err)
 			}
 		},
 	})
@@ -51,7 +51,7 @@ func (r *Reader) followKubeVIP(ctx, background context.Context, running *sync.Wa
 	}
 	running.Go(func() { _ = c.Start(background) })
 	if !c.WaitForCacheSync(patience) && ctx.Err() == nil && !logged.Load() {
-		o.Log.Warn("the ConfigMap of kube-vip's cloud provider cannot be read yet; going on without it", "namespace", o.KubeVIP.Namespace, "name", o.KubeVIP.Name)
+		o.Log.Warn("cannot read the kube-vip ConfigMap yet; continuing without it", "namespace", o.KubeVIP.Namespace, "name", o.KubeVIP.Name)
 	}
 	return ctx.Err()
 }

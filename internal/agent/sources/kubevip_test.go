@@ -142,7 +142,7 @@ func configMapIsReadOnceAllowed(t *testing.T, r *rig.Rig) {
 		t.Errorf("read: %+v", reader.config.Pools)
 	}
 	said := j.String()
-	if n := strings.Count(said, "may not be read"); n != 1 {
+	if n := strings.Count(said, "no permission to read"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, said)
 	}
 	for line := range strings.Lines(said) {

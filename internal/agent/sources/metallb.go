@@ -66,7 +66,7 @@ func (r *Reader) readMetalLB(ctx, background context.Context, running *sync.Wait
 	}
 	r.metallb.Store(&c)
 	changed()
-	r.o.Log.Info("pools and advertisements of MetalLB's kinds are read", "namespace", r.o.MetalLBNamespace)
+	r.o.Log.Info("reading MetalLB pools and advertisements", "namespace", r.o.MetalLBNamespace)
 	return nil
 }
 

@@ -96,7 +96,7 @@ func (r *Reader) lease(of *Service, s *corev1.Service) *dhcplease.Want {
 	if !any {
 		return nil
 	}
-	asked, _ := kubevip.LeaseWishOf(kubeapi.Service(s), w.Families) // the controller reports what is wrong with it
+	asked, _ := kubevip.DHCPRequestOf(kubeapi.Service(s), w.Families) // the controller reports what is wrong with it
 	w.Hostname, w.MAC, w.Requested = asked.Hostname, asked.MAC, asked.Requested
 	return w
 }

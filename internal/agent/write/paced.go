@@ -14,8 +14,8 @@ import (
 const (
 	// leastPause is the least time between two passes of one writer.
 	leastPause = time.Second
-	// mostPause is the longest between two that fail.
-	mostPause = 4 * time.Second
+	// maxPause is the longest between two that fail.
+	maxPause = 4 * time.Second
 )
 
 // Wake has whoever waits on c look again.
@@ -53,7 +53,7 @@ func Paced(ctx context.Context, log *slog.Logger, what string, arrived chan stru
 			if pause == leastPause {
 				log.Warn(what+" not written; trying again", "error", err)
 			}
-			pause = min(2*pause, mostPause)
+			pause = min(2*pause, maxPause)
 		}
 		if more || err != nil {
 			Wake(arrived)

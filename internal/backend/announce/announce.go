@@ -1,6 +1,6 @@
-// Package announce is the backend of addresses that the nodes announce. It makes a
-// Service's status say which addresses it has: that is all that the agents, and
-// whoever leads packets to pods, need. It calls nobody.
+// Package announce is the backend of addresses that the nodes announce. It publishes
+// addresses in the Service's status: the agents and the Service proxy need nothing
+// else. It makes no calls.
 package announce
 
 import (

@@ -161,7 +161,7 @@ func (r *runner) do(ctx context.Context, s *lb.Step) error {
 		})
 		return nil
 	default:
-		return fmt.Errorf("%s: no such kind", s.Kind)
+		return fmt.Errorf("%s: unknown kind", s.Kind)
 	}
 }
 
@@ -218,7 +218,7 @@ func write[T, N, P any](ctx context.Context, b *Backend, c cloudscale.Collection
 }
 
 // errMore is a step of which something is left for the next look.
-var errMore = errors.New("something is left")
+var errMore = errors.New("resources remain")
 
 // patch changes fields of an object: all at once or, if the cloud does not accept
 // that, one after the other. It says of servers that only one attribute can be

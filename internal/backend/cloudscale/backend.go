@@ -28,7 +28,7 @@ type Options struct {
 }
 
 // Backend makes load balancers what Services ask for. It is safe for concurrent
-// use, as long as nobody works on the same Service at the same time.
+// use, except for calls with the same Service.
 type Backend struct {
 	client    *cloudscale.Client
 	servers   *cloud.ListCache[cloudscale.Server]
@@ -51,7 +51,7 @@ type Backend struct {
 // memo is what is remembered about a Service.
 type memo struct {
 	settled string    // what was wanted when all was as it should be
-	told    string    // what was wanted when a change was last told
+	told    string    // what was wanted when a change was last reported
 	missing string    // nodes whose servers were not found
 	created time.Time // when a load balancer may have been made, but the answer was lost
 }
@@ -62,7 +62,7 @@ func New(o Options) *Backend {
 }
 
 // Sync takes one look at a Service and does what can be done now. An error is
-// also told in the outcome; without Again it is to be tried again as any error.
+// also reported in the outcome; without Again it is retried like any error.
 func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 	s := &w.Service
 	switch {

@@ -32,20 +32,20 @@ type Desired struct {
 	ZoneOfNodes string
 	Endpoints   []endpoint
 	// KeepMembers: there are nodes, but not one of them is known to the cloud.
-	// It is rather us who see nothing, so members stay as they are.
+	// More likely our view is incomplete, so members stay as they are.
 	KeepMembers bool
 	// MembersOnly: something in the Service cannot be understood. Until it can,
 	// members follow the nodes, and nothing else is changed.
 	MembersOnly bool
 	// Nothing: not even that.
 	Nothing bool
-	// Contested floating IPs, and who else asks for them.
+	// Contested floating IPs, and which other Services request them.
 	Contested map[netip.Prefix]string
 }
 
 // decide makes the Desired of a Service that is to be served. Why it cannot be,
-// or not in full, is in blocked; what else is to be told is in tell.
-func decide(w lb.Want, f fleet, settings compat.Settings, problems []compat.Problem) (d Desired, blocked *lb.Reason, tell []lb.Reason) {
+// or not in full, is in blocked; what else to report is in tell.
+func decide(w lb.Want, f targets, settings compat.Settings, problems []compat.Problem) (d Desired, blocked *lb.Reason, tell []lb.Reason) {
 	d = Desired{Settings: settings, Endpoints: f.Endpoints, Contested: contested(w, settings.FloatingIPs)}
 	d.KeepMembers = f.selected > 0 && f.mapped == 0
 	if len(f.Zones) == 1 {
@@ -65,7 +65,7 @@ func decide(w lb.Want, f fleet, settings compat.Settings, problems []compat.Prob
 	return d, blocked, tell
 }
 
-// concernsMembers says whether members cannot be told with this problem.
+// concernsMembers says whether members cannot be determined with this problem.
 func concernsMembers(p compat.Problem) bool {
 	return p.Key == compat.AnnotationNodeSelector || p.Key == compat.AnnotationAllowedSubnets || !strings.Contains(p.Key, "/")
 }
@@ -84,7 +84,7 @@ func invalid(problems []compat.Problem) lb.Reason {
 
 // place is the zone of a load balancer that is to be made, or why it cannot be
 // told.
-func place(d *Desired, f fleet) (string, *lb.Reason) {
+func place(d *Desired, f targets) (string, *lb.Reason) {
 	switch {
 	case d.Zone != "":
 		return d.Zone, nil
@@ -99,8 +99,8 @@ func place(d *Desired, f fleet) (string, *lb.Reason) {
 	}
 }
 
-// tell says what is to be told of the nodes.
-func (f *fleet) tell(s *compat.Settings, service *lb.Service) []lb.Reason {
+// tell returns what to report about the nodes.
+func (f *targets) tell(s *compat.Settings, service *lb.Service) []lb.Reason {
 	var out []lb.Reason
 	if len(f.Skipped) > 0 {
 		out = append(out, lb.NodesSkipped.With(strings.Join(f.Skipped, "; ")))

@@ -11,9 +11,9 @@ import (
 	"fairlead.io/internal/cloudscale"
 )
 
-// trust is how long what was read counts, with our own changes since. Everybody
-// who looks within this time shares one reading of each kind; whatever others
-// change is seen after it. A write that fails ends it at once.
+// trust is how long what was read counts, with our own changes since. All
+// looks within this time share one reading of each kind; changes by others are
+// seen after it. A write that fails ends it at once.
 const trust = time.Minute
 
 // inventory is what the cloud has, as it was read and as we have changed it.
@@ -29,7 +29,7 @@ type inventory struct {
 	members map[string]*cloud.ListCache[cloudscale.Member] // by pool
 	// born is when we made a load balancer: there was nothing in it.
 	born map[string]time.Time
-	// disabled is when we have told a member to get no new connections.
+	// disabled is when we disabled new connections to a member.
 	disabled map[string]time.Time
 }
 

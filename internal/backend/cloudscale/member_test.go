@@ -151,7 +151,7 @@ func TestMuster(t *testing.T) {
 	twin.Name, twin.Spec.ProviderID = "twin", ""
 	all := append(servers(), cloudscale.Server{UUID: "x", Name: "twin"}, cloudscale.Server{UUID: "y", Name: "twin"}, cloudscale.Server{UUID: uuidOf(5), Name: "worker-5"})
 	all[2].Zone.Slug = "rma1"
-	f := muster(values([]*corev1.Node{nodeNamed(1), foreign, byName, unknown, twin, bare}), all, &settings)
+	f := resolveMembers(values([]*corev1.Node{nodeNamed(1), foreign, byName, unknown, twin, bare}), all, &settings)
 	want := []string{
 		"node twin has several servers with its name",
 		`node worker-2 has no server: providerID "aws:///i-0" does not begin with cloudscale://`,
@@ -167,7 +167,7 @@ func TestMuster(t *testing.T) {
 	// UUIDs in any form.
 	n := nodeNamed(1)
 	n.Spec.ProviderID = " cloudscale://{00000000-0000-4000-8000-000000000001} "
-	if f := muster(values([]*corev1.Node{n}), servers(), &settings); !f.complete() {
+	if f := resolveMembers(values([]*corev1.Node{n}), servers(), &settings); !f.complete() {
 		t.Errorf("%+v", f)
 	}
 }
@@ -191,7 +191,7 @@ func TestZones(t *testing.T) {
 		{"no nodes, given", nil, []edit{annotated(compat.AnnotationZone, "rma1")}, "rma1", "", servers()},
 	} {
 		settings, _ := compat.Read(kubeapi.Service(service(test.edits...)), compat.VersionUpstream)
-		f := muster(values(nodesNamed(test.nodes...)), test.servers, &settings)
+		f := resolveMembers(values(nodesNamed(test.nodes...)), test.servers, &settings)
 		zone, reason := place(&Desired{Settings: settings}, f)
 		code := lb.Code("")
 		if reason != nil {

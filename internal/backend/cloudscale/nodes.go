@@ -19,8 +19,8 @@ type endpoint struct {
 	Subnet  string // UUID
 }
 
-// fleet is the nodes that a load balancer sends traffic to.
-type fleet struct {
+// targets are the nodes that a load balancer sends traffic to.
+type targets struct {
 	Endpoints []endpoint // sorted
 	Zones     []string   // sorted
 	Skipped   []string   // nodes that are left out, and why
@@ -30,10 +30,9 @@ type fleet struct {
 	mapped    int // of these, what the cloud knows
 }
 
-// muster finds the servers of nodes. A node that has none is left out, and stops
-// no other.
-func muster(nodes []lb.Node, servers []cloudscale.Server, s *compat.Settings) fleet {
-	var f fleet
+// resolveMembers finds the servers of nodes. A node without a server is left out.
+func resolveMembers(nodes []lb.Node, servers []cloudscale.Server, s *compat.Settings) targets {
+	var f targets
 	for i := range nodes {
 		n := &nodes[i]
 		if !n.Receives {
@@ -67,7 +66,7 @@ func muster(nodes []lb.Node, servers []cloudscale.Server, s *compat.Settings) fl
 }
 
 // complete says whether every node was found.
-func (f *fleet) complete() bool { return f.mapped == f.selected }
+func (f *targets) complete() bool { return f.mapped == f.selected }
 
 // endpoints of a server: all addresses in private networks, or those in the
 // allowed subnets. Networks without subnets cannot be reached.

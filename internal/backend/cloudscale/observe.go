@@ -52,7 +52,7 @@ type Observation struct {
 	// Blocked is why the Service cannot be served as it asks to; what can be
 	// done in spite of it is in the plan.
 	Blocked *lb.Reason
-	// Tell has what is to be told besides.
+	// Tell has further reasons to report.
 	Tell []lb.Reason
 
 	uid   string // of the Service
@@ -84,7 +84,7 @@ func (b *Backend) Observe(ctx context.Context, w lb.Want) (*Observation, error) 
 	own := seen.Actual.lb()
 	seen.Version = version(&w.Service, own)
 	settings, problems := compat.Read(&w.Service, seen.Version)
-	nodes, err := b.fleet(ctx, w, &settings)
+	nodes, err := b.resolveTargets(ctx, w, &settings)
 	if err != nil {
 		return nil, err
 	}
@@ -120,27 +120,27 @@ func (b *Backend) lookUp(ctx context.Context, w lb.Want, now time.Time) (found, 
 	return found{}, nil
 }
 
-// fleet finds the servers of the nodes; if one is missing, in a list that was
-// read just now, for it may be new.
-func (b *Backend) fleet(ctx context.Context, w lb.Want, s *compat.Settings) (fleet, error) {
+// resolveTargets finds the servers of the nodes. If one is missing, it reads the
+// list again, because the server may be new.
+func (b *Backend) resolveTargets(ctx context.Context, w lb.Want, s *compat.Settings) (targets, error) {
 	servers, err := b.servers.Within(ctx, cloud.LookAge)
 	if err != nil {
-		return fleet{}, fmt.Errorf("list servers: %w", err)
+		return targets{}, fmt.Errorf("list servers: %w", err)
 	}
-	f := muster(w.Nodes, servers, s)
+	f := resolveMembers(w.Nodes, servers, s)
 	if f.complete() {
 		return f, nil
 	}
 	if servers, err = b.servers.Within(ctx, cloud.MissAge); err != nil {
-		return fleet{}, fmt.Errorf("list servers: %w", err)
+		return targets{}, fmt.Errorf("list servers: %w", err)
 	}
-	return muster(w.Nodes, servers, s), nil
+	return resolveMembers(w.Nodes, servers, s), nil
 }
 
 // awaitServers says when to look again for servers that are missing: the list in
 // which they are not may be older than they are. What the next one does not have
 // either does not exist.
-func (b *Backend) awaitServers(w lb.Want, f fleet) time.Duration {
+func (b *Backend) awaitServers(w lb.Want, f targets) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m, missing := b.memos[w.Service.UID], ""
@@ -157,7 +157,7 @@ func (b *Backend) awaitServers(w lb.Want, f fleet) time.Duration {
 }
 
 // mayCreate says whether a load balancer can be made.
-func (b *Backend) mayCreate(seen *Observation, w lb.Want, nodes fleet) {
+func (b *Backend) mayCreate(seen *Observation, w lb.Want, nodes targets) {
 	zone, unplaced := place(&seen.Desired, nodes)
 	seen.Desired.ZoneOfNodes = zone
 	if seen.Blocked == nil {

@@ -178,13 +178,13 @@ func texts(in []lb.Ingress) []string {
 func (b *Backend) news(w lb.Want, seen *Observation, p lb.Plan) lb.Code {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m, wish := b.memos[w.Service.UID], fingerprint(&seen.Desired)
+	m, wanted := b.memos[w.Service.UID], fingerprint(&seen.Desired)
 	switch {
 	case len(p.Steps) == len(p.Refused()) || w.Gone:
 		return ""
-	case m.settled == wish:
+	case m.settled == wanted:
 		return lb.DriftRepaired
-	case m.told == wish:
+	case m.told == wanted:
 		return ""
 	case seen.Actual.lb() == nil:
 		return lb.EnsuringLoadBalancer
@@ -201,22 +201,22 @@ func (b *Backend) remember(w lb.Want, seen *Observation, result Result, err erro
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.memos[w.Service.UID]
-	m, wish := memo{told: before.told, missing: before.missing}, fingerprint(&seen.Desired)
+	m, wanted := memo{told: before.told, missing: before.missing}, fingerprint(&seen.Desired)
 	if result.Done > 0 {
-		m.told = wish
+		m.told = wanted
 	}
 	switch {
 	case result.Unknown:
 		m.created = seen.Actual.Now
 	case err == nil && result.Again == 0 && !seen.Desired.Nothing:
-		m.settled, m.told = wish, wish
+		m.settled, m.told = wanted, wanted
 	}
 	if b.memos[w.Service.UID] = m; w.Gone && err == nil && !result.Busy {
 		delete(b.memos, w.Service.UID)
 	}
 }
 
-// fingerprint is the same for the same wishes. The zone does not count: it is
+// fingerprint is the same for the same Desired. The zone does not count: it is
 // written down by us, and never changed.
 func fingerprint(d *Desired) string {
 	settings := d.Settings

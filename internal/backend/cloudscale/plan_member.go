@@ -164,7 +164,7 @@ func (p *planner) deleteMember(i int, m *cloudscale.Member, s lb.Step) {
 	p.add(s)
 }
 
-// roster is who of a pool serves while some leave.
+// roster has the members of a pool that serve while some leave.
 type roster struct {
 	wanted  map[string]bool // by UUID
 	missing []memberKey     // wanted ones that are not there yet

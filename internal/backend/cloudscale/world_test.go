@@ -131,7 +131,7 @@ func wants(s *corev1.Service, numbers ...int) Desired {
 func wantsBy(v compat.Version, s *corev1.Service, numbers ...int) Desired {
 	settings, problems := compat.Read(kubeapi.Service(s), v)
 	w := wantOf(s, nodesNamed(numbers...), nil)
-	d, _, _ := decide(w, muster(w.Nodes, servers(), &settings), settings, problems)
+	d, _, _ := decide(w, resolveMembers(w.Nodes, servers(), &settings), settings, problems)
 	return d
 }
 

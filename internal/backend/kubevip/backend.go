@@ -25,8 +25,8 @@ var (
 func (Backend) Words() lb.Dialect { return kubevip.Name }
 
 // Sync says what the Service should say: what it has and what is wrong, in one write.
-// What is wrong is told in an annotation: a condition is in the status, and would
-// need a second write to go. See ARCHITECTURE.md.
+// Problems are reported in an annotation: a condition is in the status, and would
+// need a second write. See ARCHITECTURE.md.
 func (Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
 	s := &w.Service
 	if w.Gone {
@@ -70,7 +70,7 @@ func gone(s *lb.Service, r *lb.Request) lb.Outcome {
 // Held is what is written on s. Everybody can write that, and kube-vip copies it into
 // the status. Our condition, of the days when Fairlead announced s, is evidence.
 func (Backend) Held(s *lb.Service) lb.Held {
-	h := lb.Held{Addresses: kubevip.Believed(s), Evidence: lb.Asserted, Current: kubevip.Attested(s), Says: kubevip.Said(s)}
+	h := lb.Held{Addresses: kubevip.Believed(s), Evidence: lb.Asserted, Current: kubevip.Attested(s), Says: kubevip.WrittenReason(s)}
 	h.Left = s.Labels[kubevip.Label] == kubevip.LabelValue
 	if s.Attested() && len(s.Published()) > 0 {
 		h.Evidence, h.Left = lb.Proven, true

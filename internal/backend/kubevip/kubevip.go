@@ -1,6 +1,6 @@
-// Package kubevip is the backend of addresses that kube-vip announces. It says what is
-// written onto a Service for that: everything that kube-vip's cloud provider writes,
-// in one patch. It calls nobody, and leaves the status alone, which is kube-vip's.
+// Package kubevip is the backend of addresses that kube-vip announces. It decides
+// what is written to a Service: everything that kube-vip's cloud provider writes, in
+// one patch. It makes no calls, and leaves the status to kube-vip, which owns it.
 package kubevip
 
 import (
@@ -49,18 +49,18 @@ func serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.M
 	if annotated := strings.TrimSpace(s.Annotations[kubevip.AnnotationAddresses]); sameSet(annotated, text) {
 		text = annotated // however it is written
 	}
-	wish, inSpec := kubevip.Wish(s)
-	switch granted := wish != "" && covers(text, wish); {
+	requested, inSpec := kubevip.Requested(s)
+	switch granted := requested != "" && covers(text, requested); {
 	case granted && inSpec:
 		p.note(kubevip.AnnotationAddresses, text)
 		p.note(kubevip.AnnotationGiven, text)
-		p.note(kubevip.AnnotationAsked, wish)
+		p.note(kubevip.AnnotationAsked, requested)
 	case granted:
 		if kubevip.OwnsIP(s) {
 			p.setIP("")
 		}
 		p.note(kubevip.AnnotationGiven, "")
-		p.note(kubevip.AnnotationAsked, wish)
+		p.note(kubevip.AnnotationAsked, requested)
 	default:
 		if _, has := s.Annotations[kubevip.AnnotationInterface]; !has && kubevip.Given(s) == "" {
 			p.note(kubevip.AnnotationInterface, iface)
@@ -113,9 +113,9 @@ func note(r lb.Reason) string {
 // sameSet says whether two lists have the same addresses, however written.
 func sameSet(a, b string) bool { return slices.Equal(addresses(a), addresses(b)) }
 
-// covers says whether all addresses of a wish, which has some, are in a list.
-func covers(list, wish string) bool {
-	has, wants := addresses(list), addresses(wish)
+// covers says whether all addresses of a request, which has some, are in a list.
+func covers(list, requested string) bool {
+	has, wants := addresses(list), addresses(requested)
 	return len(wants) > 0 && !slices.ContainsFunc(wants, func(a netip.Addr) bool { return !slices.Contains(has, a) })
 }
 

@@ -23,8 +23,8 @@ func (p *draft) note(key, value string) {
 // onlyNotes says whether the marks do nothing but note what the Service has, which
 // kube-vip's cloud provider has left so that it can be told without.
 func (p *draft) onlyNotes() bool {
-	_, told := p.service.Annotations[native.AnnotationAllocatedFrom]
-	if told || kubevip.Noted(p.service) || len(p.Labels)+len(p.Finalizers) > 0 || p.LoadBalancerIP != nil {
+	_, marked := p.service.Annotations[native.AnnotationAllocatedFrom]
+	if marked || kubevip.Noted(p.service) || len(p.Labels)+len(p.Finalizers) > 0 || p.LoadBalancerIP != nil {
 		return false
 	}
 	for key := range p.Annotations {

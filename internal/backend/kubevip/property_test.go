@@ -69,14 +69,14 @@ func namesOf(services []types.NamespacedName) (out []string) {
 func (c *cluster) write(name string, v lb.Verdict) {
 	s := c.services[name]
 	r := c.request(s)
-	before, _ := kubevip.Wish(kubeapi.Service(s))
+	before, _ := kubevip.Requested(kubeapi.Service(s))
 	text := s.Annotations[kubevip.AnnotationAddresses]
 	if p := patch(c, served(s, r.Families, v, c.config.Interface(s.Namespace))); p != nil {
 		s = must(applied(s, p))
 		c.services[name] = s
 	}
 	value := kubeapi.Service(s)
-	after, inSpec := kubevip.Wish(value)
+	after, inSpec := kubevip.Requested(value)
 	if after != before || before != "" && !inSpec && s.Annotations[kubevip.AnnotationAddresses] != text {
 		c.fails("%s: asked for %q in %q; afterwards for %q in %q", name, before, text, after, s.Annotations[kubevip.AnnotationAddresses])
 	}
@@ -131,7 +131,7 @@ var configs = []map[string]string{
 
 // TestServicesKeepWhatIsWritten: whatever people write onto Services and into the
 // ConfigMap, and whatever kube-vip's cloud provider left: what is written once is
-// not written again, what was given is no wish and stays, also after a restart,
+// not written again, what was given is not a request and stays, also after a restart,
 // and what somebody asks for stays in his words.
 func TestServicesKeepWhatIsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -143,12 +143,12 @@ func TestServicesKeepWhatIsWritten(t *testing.T) {
 			c.settle(c.names()...) // its words are read anew
 		}
 		configure(t)
-		wishes := rapid.SampledFrom([]string{"", "10.0.0.3", "10.0.0.4, fd00::4", "fd00::5", "0.0.0.0", "203.0.113.9", "::,10.0.0.5", "x", "0.0.0.0,10.0.0.1"})
+		requests := rapid.SampledFrom([]string{"", "10.0.0.3", "10.0.0.4, fd00::4", "fd00::5", "0.0.0.0", "203.0.113.9", "::,10.0.0.5", "x", "0.0.0.0,10.0.0.1"})
 		addresses := rapid.SampledFrom([]string{"", "10.0.0.3", "fd00::4", "0.0.0.0", "10.0.0.6"})
 		pick := func(t *rapid.T) string { return rapid.SampledFrom(c.names()).Draw(t, "service") }
 		create := func(t *rapid.T) {
 			s := drawService(t, len(c.services))
-			if asks := wishes.Draw(t, "asks"); asks != "" {
+			if asks := requests.Draw(t, "asks"); asks != "" {
 				s.Annotations[kubevip.AnnotationAddresses] = asks
 			}
 			s.Spec.LoadBalancerIP = addresses.Draw(t, "in the spec")
@@ -178,7 +178,7 @@ func TestServicesKeepWhatIsWritten(t *testing.T) {
 			},
 			"annotate": func(t *rapid.T) {
 				name := pick(t)
-				c.services[name].Annotations[kubevip.AnnotationAddresses] = wishes.Draw(t, "asks")
+				c.services[name].Annotations[kubevip.AnnotationAddresses] = requests.Draw(t, "asks")
 				delete(c.has, name) // it may move
 			},
 			"specify": func(t *rapid.T) {

@@ -1,5 +1,5 @@
-// Package cloud has the words of cloud controller managers that are the same in all
-// clouds. It knows no cloud.
+// Package cloud has the event names that cloud controller managers of all clouds
+// share. It knows no particular cloud.
 package cloud
 
 import "fairlead.io/internal/lb"

@@ -147,7 +147,7 @@ var Annotations = []Annotation{
 		Means: "Only nodes with these labels become members."},
 }
 
-// SpecChange is a change of a Service, or of the nodes, that is no annotation.
+// SpecChange is a change of a Service, or of the nodes, other than an annotation.
 type SpecChange struct {
 	What   string
 	Impact lb.Impact

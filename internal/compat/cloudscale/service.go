@@ -46,7 +46,7 @@ func Read(s *lb.Service, v Version) (Settings, []Problem) {
 }
 
 // FloatingIPs that a Service asks for, as far as they can be understood. It is
-// how one Service looks at another: what is wrong there is told there.
+// how one Service looks at another: problems there are reported there.
 func FloatingIPs(s *lb.Service) []netip.Prefix {
 	r := reader{annotations: s.Annotations}
 	out := r.floatingIPs()

@@ -95,7 +95,7 @@ func Name(s *lb.Service) string {
 	return DefaultName(s)
 }
 
-// DefaultName of a Service's load balancer is no other Service's.
+// DefaultName of a Service's load balancer is unique to the Service.
 func DefaultName(s *lb.Service) string { return "k8s-service-" + string(s.UID) }
 
 // ConfigVersion that the Service asks for; 0 if it does not say.
@@ -110,7 +110,7 @@ func ConfigVersion(s *lb.Service) Version {
 	}
 }
 
-// poolName is upstream's: any other would make all pools anew.
+// poolName is upstream's: any other would replace all pools.
 func poolName(protocol, portName string) string {
 	name := strings.ToLower(protocol)
 	if portName != "" {

@@ -93,7 +93,7 @@ func (Dialect) Remark(s *lb.Service, v *lb.Verdict) *lb.Reason {
 	if v.DHCP == [len(lb.Families)]bool{} {
 		return nil
 	}
-	_, ignored := LeaseWishOf(s, v.DHCP)
+	_, ignored := DHCPRequestOf(s, v.DHCP)
 	return ignored
 }
 

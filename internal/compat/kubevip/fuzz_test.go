@@ -127,7 +127,7 @@ func checkSame(t *testing.T, c, without *Config, p Problem) {
 }
 
 // FuzzService: whatever is written on a Service, what is read is addresses that a
-// Service can have, a wish has an answer, and a gift is no wish.
+// Service can have, every request has an answer, and a given address is not a request.
 func FuzzService(f *testing.F) {
 	f.Add("10.0.0.5,fd00::5", "10.0.0.5", "", "", true, "10.0.0.5")
 	f.Add("10.0.0.5", "10.0.0.5", "10.0.0.5", "", true, "")
@@ -148,9 +148,9 @@ func FuzzService(f *testing.F) {
 			object.Labels[Label] = LabelValue
 		}
 		s := kubeapi.Service(object)
-		wish, inSpec := Wish(s)
-		if wish != "" && !inSpec && wish == Given(s) {
-			t.Errorf("%q was given, and is a wish", wish)
+		requested, inSpec := Requested(s)
+		if requested != "" && !inSpec && requested == Given(s) {
+			t.Errorf("%q was given, and counts as a request", requested)
 		}
 		checkAddresses(t, Held(s), false)
 		for _, before := range [][]netip.Addr{nil, {netip.MustParseAddr("192.0.2.1")}} {
@@ -158,8 +158,8 @@ func FuzzService(f *testing.F) {
 			r.Addresses = before
 			Parse(nil).amend(&r, s)
 			checkAddresses(t, r.Addresses, true)
-			if wish != "" && r.Invalid == nil && len(r.Addresses) == 0 && r.DHCP == [len(lb.Families)]bool{} {
-				t.Errorf("nothing is known of wish %q", wish)
+			if requested != "" && r.Invalid == nil && len(r.Addresses) == 0 && r.DHCP == [len(lb.Families)]bool{} {
+				t.Errorf("nothing is known of request %q", requested)
 			}
 			if r.Invalid != nil && (strings.Contains(r.Invalid.Text, "%!") || utf8.ValidString(text+spec) && !utf8.ValidString(r.Invalid.Text)) {
 				t.Errorf("told %q", r.Invalid.Text)

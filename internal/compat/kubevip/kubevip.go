@@ -1,6 +1,6 @@
 // Package kubevip translates the ConfigMap of kube-vip's cloud provider, and the
-// annotations that it and kube-vip read and write, into the words of package lb.
-// A value that cannot be used is told of and stops no other.
+// annotations that it and kube-vip read and write, into values of package lb. A
+// value that cannot be used is reported and does not affect others.
 package kubevip
 
 import (

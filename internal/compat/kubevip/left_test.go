@@ -164,7 +164,7 @@ func FuzzSaid(f *testing.F) {
 		if condition != "" {
 			s.Status.Conditions = []metav1.Condition{{Type: kubeapi.ConditionReady, Reason: "NoPool", Message: condition}}
 		}
-		r := kubevip.Said(kubeapi.Service(s))
+		r := kubevip.WrittenReason(kubeapi.Service(s))
 		switch {
 		case condition != "" && (r == nil || r.Code != lb.NoPool || r.Text != condition):
 			t.Errorf("%v of condition %q", r, condition)

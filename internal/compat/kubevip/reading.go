@@ -67,7 +67,7 @@ func (r *Reading) Strip(s *lb.Service, in compat.Class) *lb.Service {
 	return strip(s)
 }
 
-// Amend adds what s asks for. Where the ConfigMap cannot be read, nothing can be said
+// Amend adds what s asks for. Where the ConfigMap cannot be read, nothing can be reason
 // of Services that have addresses of it. Those that ask in these words, or are to
 // have addresses of it before others, wait for it.
 func (r *Reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
@@ -107,9 +107,9 @@ func (r *Reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
 // kube-vip to announce, which has not done so: it is to have that now, as far as
 // anybody may who asks for it. Everybody can write that on a Service.
 func inherits(s *lb.Service, in compat.Class) bool {
-	wish, _ := Wish(s)
+	requested, _ := Requested(s)
 	return in.Words != Name && slices.Contains(in.Dialects, Name) && Given(s) != "" &&
-		wish == "" && s.Says == nil && len(s.Published()) == 0
+		requested == "" && s.Says == nil && len(s.Published()) == 0
 }
 
 // Believed are the addresses that s, which kube-vip announces, is believed to hold:
@@ -118,22 +118,22 @@ func inherits(s *lb.Service, in compat.Class) bool {
 // days when somebody else announced it.
 func Believed(s *lb.Service) []netip.Addr {
 	held := Held(s)
-	wish, _ := Wish(s)
-	said := Said(s)
+	requested, _ := Requested(s)
+	reason := WrittenReason(s)
 	switch published := s.Published(); {
 	case s.Says != nil && len(published) > 0 && s.Attested():
 		return published
-	case wish == "" && len(held) == 0 && Given(s) == "":
+	case requested == "" && len(held) == 0 && Given(s) == "":
 		return published
-	case wish != "" && !Noted(s) && said != nil && !said.Ready():
+	case requested != "" && !Noted(s) && reason != nil && !reason.Ready():
 		return nil
 	}
 	return held
 }
 
-// Said is the reason that is written on s: in our condition or, where the status is
+// WrittenReason is the reason that is written on s: in our condition or, where the status is
 // kube-vip's to write, in an annotation.
-func Said(s *lb.Service) *lb.Reason {
+func WrittenReason(s *lb.Service) *lb.Reason {
 	if s.Says != nil {
 		return &s.Says.Reason
 	}
@@ -141,6 +141,6 @@ func Said(s *lb.Service) *lb.Reason {
 	if !known {
 		return nil
 	}
-	said := lb.Rebuilt(lb.Code(code), text, lb.Common[lb.Code(code)].Ready || Reasons[lb.Code(code)].Ready)
-	return &said
+	reason := lb.Rebuilt(lb.Code(code), text, lb.Common[lb.Code(code)].Ready || Reasons[lb.Code(code)].Ready)
+	return &reason
 }

@@ -15,8 +15,8 @@ import (
 // ipv4 is the family of addresses that Services share.
 var ipv4 = lb.IPv4
 
-// shareKey is that of all Services that share in the way of kube-vip. With whom
-// they come to share is said by the pool, which may change; who shares goes on.
+// shareKey is that of all Services that share in the way of kube-vip. The pool
+// says with which others, and may change; existing sharing stays.
 const shareKey = "kube-vip"
 
 // amend adds to r what s asks for in this dialect, and what the ConfigMap says of
@@ -32,11 +32,11 @@ func (c *Config) amend(r *lb.Request, s *lb.Service) {
 			r.DHCP[f] = r.DHCP[f] || given[f]
 		}
 	}
-	text, inSpec := Wish(s)
+	text, inSpec := Requested(s)
 	if text == "" {
 		return
 	}
-	w := wish{where: "Annotation " + AnnotationAddresses}
+	w := requested{where: "Annotation " + AnnotationAddresses}
 	if inSpec {
 		w.where = "spec.loadBalancerIP"
 	}
@@ -67,7 +67,7 @@ func stay(r *lb.Request) {
 // in its annotation: where kube-vip announces that is all that s has, whatever
 // else it could have.
 func narrow(r *lb.Request, s *lb.Service) {
-	text, inSpec := Wish(s)
+	text, inSpec := Requested(s)
 	if text == "" || inSpec {
 		return
 	}
@@ -94,21 +94,21 @@ func leased(s *lb.Service) (out [len(lb.Families)]bool) {
 	return out
 }
 
-// wish is what a Service asks for, as far as it can be understood.
-type wish struct {
+// requested is what a Service asks for, as far as it can be understood.
+type requested struct {
 	where     string
 	addresses []netip.Addr
 	dhcp      [len(lb.Families)]bool
 	reason    *lb.Reason // what is wrong with it
 }
 
-func (w *wish) wrong(r lb.Reason) {
+func (w *requested) wrong(r lb.Reason) {
 	if w.reason == nil {
 		w.reason = &r
 	}
 }
 
-func (w *wish) read(text string) {
+func (w *requested) read(text string) {
 	if n := strings.Count(text, ",") + 1; n > most {
 		w.wrong(lb.InvalidRequest.With(fmt.Sprintf("%s has %d entries; at most one address per IP family is allowed", w.where, n)))
 		return
@@ -147,7 +147,7 @@ func unusable(a netip.Addr) string { return lb.Unusable(netipx.IPRangeFrom(a, a)
 
 // compare notes if somebody asks for other addresses in other words: nobody could
 // tell what is meant.
-func (w *wish) compare(others []netip.Addr) {
+func (w *requested) compare(others []netip.Addr) {
 	same := len(w.addresses) == len(others) && w.dhcp == [len(lb.Families)]bool{}
 	for _, a := range others {
 		same = same && slices.Contains(w.addresses, a)
@@ -159,7 +159,7 @@ func (w *wish) compare(others []netip.Addr) {
 
 // match notes if an address, or that of a DHCP server, is of a family that the
 // Service has not.
-func (w *wish) match(r *lb.Request) {
+func (w *requested) match(r *lb.Request) {
 	families := r.Families
 	if r.Policy == lb.SingleStack && len(families) > 1 {
 		families = families[:1]

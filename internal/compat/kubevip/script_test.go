@@ -124,11 +124,11 @@ func showService(c *Config, s *lb.Service) string {
 			fmt.Fprintf(&out, "%s: %s\n", name, text)
 		}
 	}
-	wish, inSpec := Wish(s)
+	requested, inSpec := Requested(s)
 	if inSpec {
-		wish += " (spec.loadBalancerIP)"
+		requested += " (spec.loadBalancerIP)"
 	}
-	line("wish", wish)
+	line("requested", requested)
 	line("given", Given(s))
 	line("held", Held(s))
 	if Attested(s) {

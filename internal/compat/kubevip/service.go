@@ -14,17 +14,17 @@ import (
 // The annotation AnnotationAddresses and spec.loadBalancerIP have what somebody
 // asks for, or what the Service was given: it is one place for both. So Fairlead
 // notes what it did: in AnnotationGiven the text that it wrote into the
-// annotation, in AnnotationAsked the text of a wish that it has granted.
+// annotation, in AnnotationAsked the text of a request that it has granted.
 //
 //	asked  given   the annotation is   spec.loadBalancerIP is
 //	-      as it   a gift              its first address
-//	as it  -       a wish, granted     whatever it was
-//	text   as it   a copy, and more    a wish, granted
+//	as it  -       a request, granted  whatever it was
+//	text   as it   a copy, and more    a request, granted
 //
 // A Service that loses what it had, because it asks for something else that it
 // cannot have, is given what is left of it, or Nothing.
 //
-// Everything else is a wish that is yet to be granted. kube-vip's cloud provider
+// Everything else is a request that is yet to be granted. kube-vip's cloud provider
 // leaves no notes, but what it gave it writes into both places and sets Label. Of
 // what is asked for in the spec it makes a copy and sets no Label; of what is asked
 // for in the annotation it makes none.
@@ -52,9 +52,9 @@ func Given(s *lb.Service) string {
 	return ""
 }
 
-// Wish returns what somebody asks for on s, granted or not: the text of the
+// Requested returns what somebody asks for on s, granted or not: the text of the
 // annotation or, if inSpec, that of spec.loadBalancerIP.
-func Wish(s *lb.Service) (text string, inSpec bool) {
+func Requested(s *lb.Service) (text string, inSpec bool) {
 	given, spec := Given(s), strings.TrimSpace(s.LoadBalancerIP)
 	switch text := annotated(s); {
 	case text != "" && text != given:
@@ -66,8 +66,8 @@ func Wish(s *lb.Service) (text string, inSpec bool) {
 }
 
 // Held returns the addresses that s is known to have: those that we noted, or that
-// kube-vip's cloud provider wrote down. What somebody asks for is no proof that he
-// got it unless one of them has been there, or kube-vip publishes it.
+// kube-vip's cloud provider wrote down. A requested address
+// counts only if one of the two has noted it, or kube-vip publishes it.
 func Held(s *lb.Service) []netip.Addr {
 	if Noted(s) {
 		if given := s.Annotations[AnnotationGiven]; given != "" {

@@ -5,8 +5,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// voice tells events in the words that those know who look after Services in a
-// cloud.
+// voice names events as cloud controller managers do.
 type voice struct{}
 
 // Voice is that of cloud controllers, as kube-vip's cloud provider is one.

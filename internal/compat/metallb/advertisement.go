@@ -129,22 +129,21 @@ func texts(selectors []labels.Selector) []string {
 // set returns the entries of list, each once, sorted.
 func set(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
-// collection is the advertisements of one pool, without those that say what
-// another says already.
+// collection is the advertisements of one pool, without duplicates.
 type collection struct {
 	all  []lb.Advertisement
-	said sets.Set[string]
+	seen sets.Set[string]
 }
 
 func (c *collection) add(ad *advertisement) {
 	if ad.saying != "" {
-		if c.said.Has(ad.saying) {
+		if c.seen.Has(ad.saying) {
 			return
 		}
-		if c.said == nil {
-			c.said = sets.Set[string]{}
+		if c.seen == nil {
+			c.seen = sets.Set[string]{}
 		}
-		c.said.Insert(ad.saying)
+		c.seen.Insert(ad.saying)
 	}
 	c.all = append(c.all, ad.Advertisement)
 }

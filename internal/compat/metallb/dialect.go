@@ -14,7 +14,7 @@ import (
 )
 
 // Kinds of MetalLB that are read, the one that is written, and those of which only
-// the names are read: they have no effect here, which is told.
+// the names are read: they have no effect here, which is reported.
 var (
 	PoolKind          = metallb.GroupVersion.WithKind(KindPool)
 	AdvertisementKind = metallb.GroupVersion.WithKind(KindAdvertisement)
@@ -118,7 +118,7 @@ func (Dialect) Notes(_ *lb.Service, v *lb.Verdict, _ string) map[string]string {
 	return map[string]string{AnnotationAllocatedFrom: strings.Join(names, ",")}
 }
 
-// Deprecated tells of annotations under their names of old.
+// Deprecated reports annotations under their old names.
 func (Dialect) Deprecated(s *lb.Service) *lb.Reason {
 	old, use := OldAnnotations(s)
 	if old == "" {

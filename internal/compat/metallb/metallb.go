@@ -1,8 +1,8 @@
-// Package metallb translates MetalLB's kinds and annotations into the words of
-// package lb. One object that cannot be used is told of and stops no other.
+// Package metallb translates MetalLB's CRDs and annotations into values of package
+// lb. An object that cannot be used is reported and does not affect others.
 //
-// It knows nothing of clients or caches: who reads the objects calls it again
-// when one has changed, and gets the same answer in whatever order they came.
+// It knows nothing of clients or caches: the caller reads the objects, and calls it
+// again when one has changed. The order of objects does not matter.
 package metallb
 
 import (
@@ -23,7 +23,7 @@ const (
 
 // Objects is everything of MetalLB's kinds that there is.
 type Objects struct {
-	// Namespace in which objects count; those elsewhere are told of.
+	// Namespace in which objects count; those elsewhere are reported.
 	Namespace      string
 	Pools          []metallb.IPAddressPool
 	Advertisements []metallb.L2Advertisement
@@ -38,9 +38,9 @@ type Unserved struct {
 	UID    types.UID
 }
 
-// Problem is what there is to tell about one object. Every pool and every
-// advertisement that cannot be used has one. An advertisement that applies has
-// one, too, which is no warning: AdvertisementReady.
+// Problem is a report about one object. Every pool and every advertisement that
+// cannot be used has one. An advertisement that applies has one, too, which is not a
+// warning: AdvertisementReady.
 type Problem struct {
 	Kind   string
 	Object types.NamespacedName

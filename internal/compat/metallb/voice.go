@@ -21,9 +21,9 @@ func (voice) Alone() bool { return true }
 
 func (voice) Event(reason lb.Reason, r *lb.Request, v *lb.Verdict) compat.Event {
 	if r != nil && v != nil {
-		told := *v
-		told.Reason = reason
-		reason = EventText(r, told)
+		verdict := *v
+		verdict.Reason = reason
+		reason = EventText(r, verdict)
 	}
 	return compat.Event{Reason: cmp.Or(EventName(reason.Code), string(reason.Code)), Message: reason.Text, Component: Component}
 }

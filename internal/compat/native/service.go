@@ -64,7 +64,7 @@ func from(s *lb.Service) []string {
 }
 
 // What a person or another controller writes may be of any length.
-const addressesMost = 16
+const maxAddresses = 16
 
 // prefix of all our annotations, and those that there are.
 const prefix = "fairlead.io/"
@@ -74,7 +74,7 @@ var (
 	written = []string{AnnotationGiven, AnnotationAsked, AnnotationReason, AnnotationDHCP}
 )
 
-// unknown notes annotations that look like ours and are not: a misspelt wish that
+// unknown notes annotations that look like ours and are not: a misspelt request that
 // is passed over in silence gives the Service another address than it asks for.
 func (w *problems) unknown(s *lb.Service, in compat.Class) {
 	var names []string
@@ -92,7 +92,7 @@ func (w *problems) unknown(s *lb.Service, in compat.Class) {
 func (w *problems) addresses(s *lb.Service) []netip.Addr {
 	list, annotated := s.Annotations[AnnotationAddresses]
 	var out []netip.Addr
-	if n := strings.Count(list, ",") + 1; n > addressesMost {
+	if n := strings.Count(list, ",") + 1; n > maxAddresses {
 		w.add("Annotation %s has %d entries; at most one address per IP family is allowed", AnnotationAddresses, n)
 		list = ""
 	}

@@ -54,8 +54,8 @@ func (m *Reporter) Report(ctx context.Context, usage []ipam.PoolUsage) bool {
 		if p.Namespace != objects.Namespace {
 			u, known = ipam.PoolUsage{}, true
 		}
-		reason, told := reasons[p.UID]
-		if !told {
+		reason, rejected := reasons[p.UID]
+		if !rejected {
 			reason = lb.PoolReady.With()
 		}
 		done = known && m.write(ctx, &p, poolNumbers(u), p.Status.Conditions, reason) && done

@@ -144,7 +144,7 @@ func (w *world) stateOf(pool string) (out []string) {
 }
 
 // What cannot be changed is refused with a reason; the load balancer runs on as
-// it is, other changes are made, and when the wish is taken back all is well.
+// it is, other changes are made, and when the request is removed, the warning clears.
 func TestRefusedChanges(t *testing.T) {
 	for key, values := range map[string][2]string{
 		"flavor":        {"lb-large", "flavor lb-standard cannot become lb-large"},

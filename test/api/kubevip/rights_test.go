@@ -72,13 +72,13 @@ func TestConfigMapThatMayNotBeRead(t *testing.T) {
 		}
 	}
 
-	create(t, newService("wishes", asks("10.20.0.7")))
-	eventually(t, "wishes", "is told why it waits", func(s *corev1.Service) bool {
+	create(t, newService("requests", asks("10.20.0.7")))
+	eventually(t, "requests", "is told why it waits", func(s *corev1.Service) bool {
 		return len(s.Status.Conditions) > 0 && s.Status.Conditions[0].Reason == "PoolsUnreadable" && len(s.Status.LoadBalancer.Ingress) == 0
 	})
 	grant(t, "old")
-	eventually(t, "wishes", "has what it asks for", publishes("10.20.0.7"))
-	eventually(t, "wishes", "names the pool", func(s *corev1.Service) bool {
+	eventually(t, "requests", "has what it asks for", publishes("10.20.0.7"))
+	eventually(t, "requests", "names the pool", func(s *corev1.Service) bool {
 		return s.Annotations["fairlead.io/allocated-from"] == "kube-vip/cidr-global"
 	})
 	for _, had := range []*corev1.Service{before, pinned} {

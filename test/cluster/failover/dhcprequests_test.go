@@ -29,7 +29,7 @@ func annotate(pairs ...string) func(*corev1.Service) {
 
 // The ways in which Services come to lease, and what they can say about it in
 // kube-vip's words.
-func TestLeaseWishes(t *testing.T) {
+func TestDHCPRequests(t *testing.T) {
 	showLogs(t)
 	d := newDHCPServer(t)
 	// Of two that it knows by their hardware addresses it believes that they have

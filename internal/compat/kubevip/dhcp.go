@@ -13,26 +13,26 @@ import (
 	"fairlead.io/internal/prose"
 )
 
-// LeaseWish is how a Service would like to be known to a DHCP server, and what it
-// would like to have of it.
-type LeaseWish struct {
-	MAC       net.HardwareAddr // nil if it has no wish
+// DHCPRequest is how a Service identifies itself to a DHCP server, and which address
+// it requests.
+type DHCPRequest struct {
+	MAC       net.HardwareAddr // nil if it requests none
 	Hostname  string           // "" if it has none
 	Requested netip.Addr       // not valid if it asks for none
 }
 
-// LeaseWishOf reads the wishes on s, which has addresses of these families from
-// DHCP servers. One that cannot be used is left out: whoever comes from kube-vip
-// must not lose an address over it. The reason, if any, tells of all of those.
-func LeaseWishOf(s *lb.Service, leases [len(lb.Families)]bool) (w LeaseWish, ignored *lb.Reason) {
+// DHCPRequestOf reads the request on s, which has addresses of these families from
+// DHCP servers. A value that cannot be used is left out: users of kube-vip must not
+// lose an address over it. The reason, if any, lists all of those.
+func DHCPRequestOf(s *lb.Service, leases [len(lb.Families)]bool) (w DHCPRequest, ignored *lb.Reason) {
 	var wrong []string
 	for _, x := range []struct {
 		annotation string
-		read       func(*LeaseWish, string) (why string)
+		read       func(*DHCPRequest, string) (why string)
 	}{
-		{AnnotationHardwareAddress, (*LeaseWish).readMAC},
-		{AnnotationHostname, (*LeaseWish).readHostname},
-		{AnnotationRequestedIP, func(w *LeaseWish, text string) string { return w.readRequested(text, leases) }},
+		{AnnotationHardwareAddress, (*DHCPRequest).readMAC},
+		{AnnotationHostname, (*DHCPRequest).readHostname},
+		{AnnotationRequestedIP, func(w *DHCPRequest, text string) string { return w.readRequested(text, leases) }},
 	} {
 		text := strings.TrimSpace(s.Annotations[x.annotation])
 		if text == "" {
@@ -51,7 +51,7 @@ func LeaseWishOf(s *lb.Service, leases [len(lb.Families)]bool) (w LeaseWish, ign
 
 // readMAC takes over a hardware address that one host can have, or says what is
 // wrong with it.
-func (w *LeaseWish) readMAC(text string) string {
+func (w *DHCPRequest) readMAC(text string) string {
 	mac, err := net.ParseMAC(text)
 	switch {
 	case err != nil || len(mac) != 6:
@@ -67,20 +67,20 @@ func (w *LeaseWish) readMAC(text string) string {
 
 // Lengths of names in the DNS, RFC 1035.
 const (
-	labelMost = 63
-	nameMost  = 253
+	maxLabel = 63
+	maxName  = 253
 )
 
-func (w *LeaseWish) readHostname(text string) string {
-	if len(text) > nameMost {
-		return fmt.Sprintf("which has %d characters; a host name has at most %d", len(text), nameMost)
+func (w *DHCPRequest) readHostname(text string) string {
+	if len(text) > maxName {
+		return fmt.Sprintf("which has %d characters; a host name has at most %d", len(text), maxName)
 	}
 	for label := range strings.SplitSeq(text, ".") {
 		switch {
 		case label == "":
 			return "which is not a host name: a part between dots is empty"
-		case len(label) > labelMost:
-			return fmt.Sprintf("which has a part of %d characters; a part of a host name has at most %d", len(label), labelMost)
+		case len(label) > maxLabel:
+			return fmt.Sprintf("which has a part of %d characters; a part of a host name has at most %d", len(label), maxLabel)
 		case len(validation.IsDNS1123Label(strings.ToLower(label))) > 0:
 			return "which is not a host name of letters, digits, hyphens and dots, with a letter or digit at both ends of each part"
 		}
@@ -89,7 +89,7 @@ func (w *LeaseWish) readHostname(text string) string {
 	return ""
 }
 
-func (w *LeaseWish) readRequested(text string, leases [len(lb.Families)]bool) string {
+func (w *DHCPRequest) readRequested(text string, leases [len(lb.Families)]bool) string {
 	a, err := lb.ParseAddr(text)
 	switch {
 	case err != nil:

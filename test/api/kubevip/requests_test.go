@@ -24,7 +24,7 @@ func edit(t *testing.T, name string, change func(*corev1.Service)) {
 
 // What was refused is not had after a restart either, be the Service the older one,
 // and kube-vip announce what it reads there.
-func TestRefusedWishIsNotHeldAfterARestart(t *testing.T) {
+func TestRefusedRequestIsNotHeldAfterARestart(t *testing.T) {
 	clean(t)
 	create(t, configMap(map[string]string{"cidr-global": "10.26.0.0/28"}))
 	stop := start(t, provided)
@@ -77,7 +77,7 @@ func TestRefusedWishIsNotHeldAfterARestart(t *testing.T) {
 
 // Somebody may ask in spec.loadBalancerIP for another address than was given, and
 // for any one again.
-func TestWishInSpec(t *testing.T) {
+func TestRequestInSpec(t *testing.T) {
 	clean(t)
 	create(t, configMap(map[string]string{"cidr-global": "10.27.0.0/28"}))
 	start(t, provided)
