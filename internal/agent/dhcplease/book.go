@@ -21,6 +21,8 @@ type Want struct {
 	// have been leased: by us, or by another program before.
 	Published [len(lb.Families)]netip.Addr
 	Interface string // on which to lease; "" is any
+	// NamedBy is that with which a Service names the interface: "annotation x".
+	NamedBy string
 	Pool      lb.PoolKey
 	// What the Service asks to be known by, and the address it asks for.
 	Hostname  string

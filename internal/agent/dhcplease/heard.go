@@ -40,7 +40,7 @@ func (l *Leases) Heard(n News) {
 	case had != nil && (h.lease == nil || h.lease.Addr != had.Addr):
 		l.event(h, lb.LeaseLost.With(had.Addr, l.o.Node, lossOf(n.err)))
 	case errors.Is(n.err, dhcp.ErrNoServer):
-		l.event(h, lb.NoLeaseServer.With(h.family, h.iface, l.o.Node))
+		l.event(h, lb.NoLeaseServer.With(h.family, h.iface, l.o.Node, l.namedBy(h)))
 	case unfit:
 		l.event(h, lb.LeaseUnusable.With(h.family, h.iface, l.o.Node, useless.Why))
 	case n.err != nil:
@@ -48,6 +48,14 @@ func (l *Leases) Heard(n News) {
 	case h.lease != nil && (had == nil || had.Server != h.lease.Server):
 		l.log.Info("leased", "address", h.lease.Addr, "services", l.memberNames(h.name), "server", h.lease.Server, "until", h.lease.Until)
 	}
+}
+
+// namedBy is that with which the holder's Services name the interface.
+func (l *Leases) namedBy(h *holding) string {
+	for _, c := range l.members[h.name] {
+		return c.NamedBy
+	}
+	return ""
 }
 
 // lossOf says why there is no lease, as the end of a sentence.
@@ -145,7 +153,7 @@ func (l *Leases) reportRefused(name string, o elect.Outcome) {
 	l.log.Warn("no node can request the lease", "services", l.memberNames(name), "why", why)
 	if l.host.Speaks() {
 		for _, c := range l.members[name] {
-			l.host.Event(c.Request, c.Pool, lb.LeaseNotAsked.With(c.family(name), why))
+			l.host.Event(c.Request, c.Pool, lb.LeaseNotAsked.With(c.family(name), why, c.NamedBy))
 		}
 	}
 }

@@ -83,7 +83,7 @@ func notedPool(s *corev1.Service) lb.PoolKey {
 // lease returns what a Service wants from DHCP servers: it asks for that, or the
 // controller has written so.
 func (r *Reader) lease(of *Service, s *corev1.Service) *dhcplease.Want {
-	w := &dhcplease.Want{Request: &of.Request, Interface: of.Interface, Pool: lb.PoolKey{Dialect: kubevip.Name, Name: r.config.PoolKey(s.Namespace)}}
+	w := &dhcplease.Want{Request: &of.Request, Interface: of.Interface, NamedBy: "annotation " + kubevip.AnnotationInterface, Pool: lb.PoolKey{Dialect: kubevip.Name, Name: r.config.PoolKey(s.Namespace)}}
 	any := false
 	for _, f := range of.Request.Families {
 		is := func(a netip.Addr) bool { return lb.FamilyOf(a) == f }
