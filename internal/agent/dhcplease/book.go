@@ -23,7 +23,7 @@ type Want struct {
 	Interface string // on which to lease; "" is any
 	// NamedBy is that with which a Service names the interface: "annotation x".
 	NamedBy string
-	Pool      lb.PoolKey
+	Pool    lb.PoolKey
 	// What the Service asks to be known by, and the address it asks for.
 	Hostname  string
 	MAC       net.HardwareAddr
