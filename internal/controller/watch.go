@@ -28,7 +28,6 @@ import (
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/kubeapi"
-	"fairlead.io/internal/lb"
 )
 
 // A failed write is tried again after retryFirst, doubling to maxRetry: an API
