@@ -74,6 +74,14 @@ func (c *classes) of(s *lb.Service) *config.Class {
 	return class
 }
 
+// whose is the backend of the class of s, be s served or ignored; "" if there is none.
+func (c *classes) whose(s *lb.Service) config.Backend {
+	if class := c.listed(s); class != nil && c.backends[class.Backend] != nil {
+		return class.Backend
+	}
+	return ""
+}
+
 // listed returns the class of s in the configuration, or nil.
 func (c *classes) listed(s *lb.Service) *config.Class {
 	if !s.LoadBalancer {
