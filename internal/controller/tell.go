@@ -24,11 +24,12 @@ func (c *services) tell(w *lb.Want, m *memo, out *lb.Outcome, reason lb.Reason) 
 	about, voice := reference(&w.Service), c.voice(&w.Request, &w.Verdict)
 	v := w.Verdict
 	v.Reason = reason
-	for _, r := range m.news(out, reason) {
+	news := m.news(out, reason)
+	for _, r := range news {
 		c.events.add(about, voice.Event(r, &w.Request, &v), r.Warning())
 	}
-	if m.warned || m.told.Code == "" {
-		return
+	if m.warned || w.Gone || !slices.ContainsFunc(news, reason.Equal) {
+		return // after a restart, it was told with what the Service says already
 	}
 	for _, d := range c.classes.dialects {
 		if deprecator, ok := d.(compat.Deprecator); ok && slices.Contains(w.Request.Dialects, d.Name()) {

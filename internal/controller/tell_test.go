@@ -4,12 +4,14 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -101,6 +103,32 @@ func TestGivenBackAddressesAreTold(t *testing.T) {
 		}
 		if told && !strings.Contains(e.event.Message, "192.0.2.7:") {
 			t.Errorf("%s: %s", name, e.event.Message)
+		}
+	}
+}
+
+// That a Service uses annotations under their old names is told with the first news
+// of it, and not again: not after a restart, and not when it is deleted.
+func TestOldAnnotationsAreToldWithNews(t *testing.T) {
+	s := serviceOf("web", "", true, "192.0.2.7")
+	s.Annotations = map[string]string{"metallb.universe.tf/address-pool": "lan"}
+	c := &services{common: commonOf(classesOf(config.Default(), nil), nil, nil)}
+	w := &lb.Want{Service: *kubeapi.Service(s), Request: lb.Request{Dialects: []lb.Dialect{metallb.Name}}}
+	m := c.memos.of(&w.Service, nil, time.Now())
+	c.tell(w, m, &lb.Outcome{}, w.Service.Says.Reason)
+	if got := told(c.events); len(got) > 0 {
+		t.Errorf("after a restart, told %q", got)
+	}
+	w.Gone = true
+	c.tell(w, m, &lb.Outcome{}, full)
+	if got := told(c.events); len(got) != 1 {
+		t.Errorf("as it goes, told %q", got)
+	}
+	w.Gone = false
+	for _, want := range []int{2, 0} {
+		c.tell(w, m, &lb.Outcome{}, fine)
+		if got := told(c.events); len(got) != want {
+			t.Errorf("told %q", got)
 		}
 	}
 }
