@@ -37,8 +37,6 @@ type common struct {
 	log      *slog.Logger
 	// waited observes how long a Service waited for its first address.
 	waited prometheus.Histogram
-	// running counts reconciles under way.
-	running atomic.Int32
 }
 
 // services makes each Service of one backend say what was decided for it. There is
@@ -50,6 +48,8 @@ type services struct {
 	inventory *inventory // nil if the backend has none
 	memos     memos
 	orphans   orphans
+	// running counts reconciles under way.
+	running atomic.Int32
 }
 
 // Reconcile is the journey of one Service: read it, settle what it has where it is
