@@ -56,7 +56,7 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *optional, mgr m
 	if p.agents = newAgents(c, kinds, p.wakers.wake); p.agents != nil {
 		p.agents.cache = mgr.GetCache()
 	}
-	l.contested = func(contest ipam.Contest) { p.tellContest(ctx, contest) }
+	l.contested = func(contest ipam.Contest, from lb.Dialect) { p.tellContest(ctx, contest, from) }
 	p.addServices()
 	p.imports = &importer{common: p.common, cache: mgr.GetCache()}
 	p.pools = &pools{common: p.common, changed: func(d []lb.Dialect) { p.wakers.wake(p.using(d)) }}

@@ -11,6 +11,7 @@ import (
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
@@ -129,6 +130,22 @@ func TestOldAnnotationsAreToldWithNews(t *testing.T) {
 		c.tell(w, m, &lb.Outcome{}, fine)
 		if got := told(c.events); len(got) != want {
 			t.Errorf("told %q", got)
+		}
+	}
+}
+
+// That two Services had one address is told in the words of the pool that it is from,
+// whatever the class has first.
+func TestContestsAreToldInTheWordsOfThePool(t *testing.T) {
+	one, two := serviceOf("one", "", false), serviceOf("two", "", false)
+	contest := ipam.Contest{Address: netip.MustParseAddr("192.0.2.7"), Winner: types.NamespacedName{Namespace: "shop", Name: "one"}, Loser: types.NamespacedName{Namespace: "shop", Name: "two"}}
+	for from, want := range map[lb.Dialect]string{metallb.Name: metallb.Component, lb.Native: component, "": component} {
+		c := commonOf(classesOf(config.Default(), nil), objectsOf(t, one, two), nil)
+		c.tellContest(t.Context(), contest, from)
+		for range 2 {
+			if w, ok := c.events.next(); !ok || w.object().Source.Component != want {
+				t.Errorf("of dialect %q: told by %s", from, w.object().Source.Component)
+			}
 		}
 	}
 }
