@@ -172,11 +172,13 @@ func (c *classes) anyFromPools() bool {
 	return false
 }
 
-// uses says whether any class may use pools of a dialect, or speaks it.
+// uses says whether the objects of a dialect count: any class may use its pools, or
+// speaks it and names no pools. Pools that no class may use would only be in the way
+// of others.
 func (c *classes) uses(name lb.Dialect) bool {
 	return slices.ContainsFunc(c.config.Classes, func(class config.Class) bool {
 		b := c.backends[class.Backend]
-		return b != nil && (slices.Contains(class.Pools, name) || b.words() == name)
+		return b != nil && (slices.Contains(c.reading(&class).Dialects, name) || len(class.Pools) == 0 && b.words() == name)
 	})
 }
 
