@@ -74,6 +74,14 @@ func (c *classes) of(s *lb.Service) *config.Class {
 	return class
 }
 
+// whose is the backend of the class of s, be s served or ignored; "" if there is none.
+func (c *classes) whose(s *lb.Service) config.Backend {
+	if class := c.listed(s); class != nil && c.backends[class.Backend] != nil {
+		return class.Backend
+	}
+	return ""
+}
+
 // listed returns the class of s in the configuration, or nil.
 func (c *classes) listed(s *lb.Service) *config.Class {
 	if !s.LoadBalancer {
@@ -164,11 +172,13 @@ func (c *classes) anyFromPools() bool {
 	return false
 }
 
-// uses says whether any class may use pools of a dialect, or speaks it.
+// uses says whether the objects of a dialect count: any class may use its pools, or
+// speaks it and names no pools. Pools that no class may use would only be in the way
+// of others.
 func (c *classes) uses(name lb.Dialect) bool {
 	return slices.ContainsFunc(c.config.Classes, func(class config.Class) bool {
 		b := c.backends[class.Backend]
-		return b != nil && (slices.Contains(class.Pools, name) || b.words() == name)
+		return b != nil && (slices.Contains(c.reading(&class).Dialects, name) || len(class.Pools) == 0 && b.words() == name)
 	})
 }
 

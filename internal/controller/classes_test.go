@@ -134,7 +134,7 @@ func TestReadingOfClasses(t *testing.T) {
 
 func TestUses(t *testing.T) {
 	c := several()
-	for name, want := range map[lb.Dialect]bool{lb.Native: true, metallb.Name: true, kubevip.Name: true, "words": true, "other": false} {
+	for name, want := range map[lb.Dialect]bool{lb.Native: true, metallb.Name: true, kubevip.Name: true, "words": true, "stock": true, "other": false} {
 		if got := c.uses(name); got != want {
 			t.Errorf("%s is used: %v", name, got)
 		}
@@ -142,6 +142,10 @@ func TestUses(t *testing.T) {
 	only := classesOf(&config.Configuration{Classes: []config.Class{{Backend: cloud}, {Name: "absent", Backend: "absent", Pools: []lb.Dialect{lb.Native}}}}, map[config.Backend]backend.Backend{cloud: idle{}})
 	if only.uses(lb.Native) || only.anyFromPools() {
 		t.Error("pools are used by a class that is not served")
+	}
+	elsewhere := classesOf(&config.Configuration{Classes: []config.Class{{Backend: config.KubeVIP, Pools: []lb.Dialect{lb.Native}}}}, nil)
+	if elsewhere.uses(kubevip.Name) || !elsewhere.uses(lb.Native) {
+		t.Error("pools are read that no class may use")
 	}
 	if !c.anyFromPools() {
 		t.Error("no class has addresses from pools")

@@ -22,12 +22,14 @@ type inventory struct {
 	from  backend.Inventory
 	pause time.Duration
 	log   *slog.Logger
-	// changed is called after pools were read; fresh, if for the first time.
-	changed func(fresh bool)
+	// changed is told after pools were read, and known when the ledger gets them for
+	// the first time; that one must only queue.
+	changed, known func()
 
 	mu     sync.Mutex
 	pools  []lb.Pool
 	loaded bool
+	taken  bool // the ledger has them, or gets them before it answers anybody
 }
 
 // newInventory returns nil if the backend has none.
@@ -43,19 +45,24 @@ func newInventory(b *Backend, log *slog.Logger) *inventory {
 	return &inventory{from: from, pause: pause, log: log}
 }
 
-// pending says whether the pools were never read: the class waits, others go on.
+// pending says whether the pools are not known yet: the class waits, others go on.
 func (i *inventory) pending() bool {
 	if i == nil {
 		return false
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return !i.loaded
+	return !i.taken
 }
 
-func (i *inventory) last() []lb.Pool {
+// take returns the pools as they were read last, for the ledger, which is locked.
+func (i *inventory) take() []lb.Pool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.loaded && !i.taken {
+		i.taken = true
+		i.known()
+	}
 	return i.pools
 }
 
@@ -70,10 +77,9 @@ func (i *inventory) Start(ctx context.Context) error {
 			next = inventoryRetry
 		} else {
 			i.mu.Lock()
-			fresh := !i.loaded
 			i.pools, i.loaded = pools, true
 			i.mu.Unlock()
-			i.changed(fresh)
+			i.changed()
 		}
 		select {
 		case <-ctx.Done():

@@ -46,13 +46,8 @@ func TestInventory(t *testing.T) {
 		one, two := []lb.Pool{{Key: lb.PoolKey{Name: "one"}}}, []lb.Pool{{Key: lb.PoolKey{Name: "one"}}, {Key: lb.PoolKey{Name: "two"}}}
 		a := &answers{all: []answer{{err: errors.New("away")}, {err: errors.New("away")}, {pools: one}, {err: errors.New("away")}, {pools: two}}, began: time.Now()}
 		i := newInventory(&Backend{Backend: keeper{pools: a.next}}, quiet)
-		var all, first atomic.Int32 // changes, and how many of them were fresh
-		i.changed = func(fresh bool) {
-			all.Add(1)
-			if fresh {
-				first.Add(1)
-			}
-		}
+		var all, first atomic.Int32
+		i.changed, i.known = func() { all.Add(1) }, func() { first.Add(1) }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -76,8 +71,8 @@ func TestInventory(t *testing.T) {
 		} {
 			<-time.After(step.after)
 			synctest.Wait()
-			if i.pending() != step.pending || len(i.last()) != step.pools || all.Load() != step.changes || first.Load() != min(1, step.changes) {
-				t.Errorf("after %v: pending %v, pools %v, told %d times, %d fresh", time.Since(a.began), i.pending(), i.last(), all.Load(), first.Load())
+			if len(i.take()) != step.pools || i.pending() != step.pending || all.Load() != step.changes || first.Load() != min(1, step.changes) {
+				t.Errorf("after %v: pending %v, pools %v, told %d times, %d times at first", time.Since(a.began), i.pending(), i.take(), all.Load(), first.Load())
 			}
 		}
 		cancel()
@@ -133,11 +128,18 @@ func TestServicesWaitForTheInventory(t *testing.T) {
 		t.Errorf("looked at %d times, %v", asked, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	svc.inventory.changed = func(bool) { cancel() }
+	woken := 0
+	svc.inventory.changed, svc.inventory.known = cancel, func() { woken++ }
 	if err := svc.inventory.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := svc.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}); err != nil || asked != 0 {
+		t.Errorf("before the ledger has its pools, looked at %d times, %v", asked, err)
+	}
 	all, err := c.readings.read(t.Context())
+	if err != nil || woken != 1 || svc.inventory.pending() {
+		t.Errorf("woken %d times, pending: %v, %v", woken, svc.inventory.pending(), err)
+	}
 	if err != nil || len(all) != 1 || all[0].Key != pool.Key {
 		t.Errorf("pools %v, %v", all, err)
 	}

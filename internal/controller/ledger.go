@@ -20,9 +20,9 @@ type ledger struct {
 	// wake gets the other Services whose verdicts changed. Called with mu held:
 	// it must only queue.
 	wake func([]types.NamespacedName)
-	// contested gets every address found with two holders. Called with mu
-	// held: it must only queue.
-	contested func(ipam.Contest)
+	// contested is told of every address found with two holders, and the dialect of
+	// its pool, "" if it has none. Called with mu held: it must only queue.
+	contested func(ipam.Contest, lb.Dialect)
 	// touched receives one value after pools or what they hold may have changed.
 	touched chan struct{}
 	// imported is closed once everything that is held is known.
@@ -33,7 +33,7 @@ func newLedger(wake func([]types.NamespacedName)) *ledger {
 	return &ledger{
 		alloc:     ipam.New(),
 		wake:      wake,
-		contested: func(ipam.Contest) {},
+		contested: func(ipam.Contest, lb.Dialect) {},
 		touched:   make(chan struct{}, 1),
 		imported:  make(chan struct{}),
 	}
@@ -47,7 +47,7 @@ func (l *ledger) do(f func(*ipam.Allocator) []types.NamespacedName) {
 		l.wake(changed)
 	}
 	for _, c := range l.alloc.Contests() {
-		l.contested(c)
+		l.contested(c, l.alloc.DialectOf(c.Address))
 	}
 	l.touch()
 }

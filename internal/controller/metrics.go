@@ -29,10 +29,9 @@ var timeToAddressOpts = prometheus.HistogramOpts{
 // collector reads the metrics of pools and Services from the ledger when asked,
 // so that they are never behind it.
 type collector struct {
-	ledger *ledger
-	// others are Services whose addresses are not from pools.
-	others []*services
-	// reasons is everything that can be reported on Services.
+	ledger   *ledger
+	services []*services
+	// reasons is everything that Services can be told.
 	reasons lb.Table
 }
 
@@ -61,9 +60,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(poolUp, ready, pool, dialect, string(u.Reason.Code))
 	}
 	count := c.ledger.countByReason()
-	for _, svc := range c.others {
-		for code, n := range svc.memos.countByReason() {
-			count[code] += n
+	for _, svc := range c.services {
+		if !svc.classes.fromPools(svc.name) { // else the ledger counts
+			for code, n := range svc.memos.countByReason() {
+				count[code] += n
+			}
 		}
 		svc.orphans.countByReason(count)
 	}

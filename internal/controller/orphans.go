@@ -57,9 +57,12 @@ func (c *services) lookForOrphans(ctx context.Context) error {
 		return fmt.Errorf("list services: %w", err)
 	}
 	found, err := reaper.Orphans(ctx, isOneOf(cached.Items))
-	if err != nil || len(found) == 0 {
+	if err != nil {
+		return err // those that are known stay so, and are not told again
+	}
+	if len(found) == 0 {
 		c.orphans.note(nil)
-		return err
+		return nil
 	}
 	// The cache may be behind what another leader has seen.
 	now, err := c.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})

@@ -49,7 +49,7 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	l.alloc.SetOwner(p.owners.of)
 	l.alloc.SetWords(c.words())
 	p.common = &common{cache: mgr.GetCache(), client: writer, classes: c, ledger: l, log: o.Log, waited: prometheus.NewHistogram(timeToAddressOpts)}
-	p.events = newEvents(writer, o.Log, func() bool { return p.running.Load() > 0 || p.wakers.waiting() > 0 })
+	p.events = newEvents(writer, o.Log, p.busy)
 	p.readings = newReadings(c, kinds, func(d compat.Dialect, w lb.Warning) {
 		p.events.addOnce(objectReference(w.About), d.Voice().Event(w.Reason, nil, nil), w.Reason.Warning())
 	})
@@ -57,7 +57,7 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	if p.agents = newAgents(c, kinds, p.wakers.wake); p.agents != nil {
 		p.agents.cache = mgr.GetCache()
 	}
-	l.contested = func(contest ipam.Contest) { p.tellContest(ctx, contest) }
+	l.contested = func(contest ipam.Contest, from lb.Dialect) { p.tellContest(ctx, contest, from) }
 	p.addServices()
 	p.imports = &importer{common: p.common, cache: mgr.GetCache()}
 	p.pools = &pools{common: p.common, changed: func(d []lb.Dialect) { p.wakers.wake(p.using(d)) }}
@@ -65,9 +65,16 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	return p
 }
 
+// busy says whether addresses are being assigned. Backends without pools do not count:
+// they mostly wait for somebody outside.
+func (p *parts) busy() bool {
+	return slices.ContainsFunc(p.services, func(svc *services) bool {
+		return p.classes.fromPools(svc.name) && (svc.running.Load() > 0 || p.wakers.all[svc.name].waiting() > 0)
+	})
+}
+
 // addServices makes a reconciler, with a queue, for each backend.
 func (p *parts) addServices() {
-	var others []*services
 	for _, name := range p.o.Config.Backends() {
 		b := p.classes.backends[name]
 		if b == nil {
@@ -75,21 +82,14 @@ func (p *parts) addServices() {
 		}
 		svc := &services{common: p.common, name: name, backend: b, inventory: newInventory(b, p.log)}
 		if svc.inventory != nil {
-			svc.inventory.changed = func(fresh bool) {
-				p.poolWake.wakeAll()
-				if fresh {
-					p.wakers.all[name].wake(svc.all(p.ctx)...)
-				}
-			}
+			svc.inventory.changed = p.poolWake.wakeAll
+			svc.inventory.known = func() { p.wakers.all[name].wake(svc.all(p.ctx)...) }
 			p.readings.inventories = append(p.readings.inventories, svc.inventory)
-		}
-		if !p.classes.fromPools(name) {
-			others = append(others, svc)
 		}
 		p.services = append(p.services, svc)
 		p.wakers.all[name] = &waker{}
 	}
-	p.registry.MustRegister(collector{p.ledger, others, p.o.Reasons}, p.waited)
+	p.registry.MustRegister(collector{p.ledger, p.services, p.o.Reasons}, p.waited)
 }
 
 // addReporters makes what looks after the statuses of pools.

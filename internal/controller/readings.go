@@ -65,7 +65,7 @@ func (r *readings) read(ctx context.Context) ([]lb.Pool, error) {
 	r.now.Store(&now)
 	pools := now.Pools()
 	for _, i := range r.inventories {
-		pools = append(pools, i.last()...)
+		pools = append(pools, i.take()...)
 	}
 	r.warn(now)
 	return pools, nil

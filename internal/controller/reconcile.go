@@ -37,8 +37,6 @@ type common struct {
 	log      *slog.Logger
 	// waited observes how long a Service waited for its first address.
 	waited prometheus.Histogram
-	// running counts reconciles under way.
-	running atomic.Int32
 }
 
 // services makes each Service of one backend say what was decided for it. There is
@@ -50,6 +48,8 @@ type services struct {
 	inventory *inventory // nil if the backend has none
 	memos     memos
 	orphans   orphans
+	// running counts reconciles under way.
+	running atomic.Int32
 }
 
 // Reconcile is the journey of one Service: read it, settle what it has where it is
@@ -62,14 +62,14 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		if !apierrors.IsNotFound(err) {
 			return reconcile.Result{}, fmt.Errorf("read service %s: %w", req.NamespacedName, err)
 		}
-		c.ledger.forget(req.NamespacedName)
+		c.giveBack(req.NamespacedName)
 		c.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	s := kubeapi.Service(&object)
 	class := c.classes.of(s)
-	switch {
-	case class != nil && class.Backend != c.name: // another's
+	switch whose := c.classes.whose(s); {
+	case whose != "" && whose != c.name: // another's, also to be let go
 		c.forget(s.Key)
 		return reconcile.Result{}, nil
 	case class == nil:
@@ -127,9 +127,12 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 	in, held := c.classes.readingOf(c.name), c.backend.held(s)
 	w := lb.Want{Service: *s, Gone: true}
 	w.Request = c.unchanged(s, in, held)
+	if !c.classes.fromPools(c.name) {
+		w.Request.Voice = c.backend.words()
+	}
 	if by := c.classes.leftBy(s); by != "" {
 		c.forget(s.Key)
-		if by == c.name {
+		if by == c.name && c.classes.fromPools(c.name) {
 			c.ledger.settle(w.Request, held.Addresses)
 		}
 		if !s.Deleting || !held.Left {
@@ -137,7 +140,7 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 		}
 		return c.sync(ctx, w, &memo{}, held)
 	}
-	had, known := c.ledger.forget(s.Key)
+	had, known := c.giveBack(s.Key)
 	m := c.memos.find(s)
 	w.Known = known || m != nil
 	if len(had.Addresses) > 0 && !s.Deleting {
@@ -164,7 +167,7 @@ func (c *services) sync(ctx context.Context, w lb.Want, m *memo, held lb.Held) (
 		return reconcile.Result{}, err
 	}
 	out, err := c.backend.Sync(ctx, w)
-	if out.Keep {
+	if out.Keep && !w.DryRun {
 		// Before anything is made outside: a Service that is deleted must wait for
 		// what was made for it.
 		written, wrong := c.write(ctx, &w.Service, kubeapi.Patch(&w.Service, &out, time.Now()))
@@ -184,6 +187,15 @@ func (c *services) sync(ctx context.Context, w lb.Want, m *memo, held lb.Held) (
 		return reconcile.Result{}, fmt.Errorf("backend %s, service %s: %w", c.name, w.Service.Key, err)
 	}
 	return reconcile.Result{RequeueAfter: out.Again}, nil
+}
+
+// giveBack takes out of the ledger what a Service had. Where no class has pools, all
+// that is there is another backend's, and may not even be known yet.
+func (c *services) giveBack(key types.NamespacedName) (had lb.Verdict, known bool) {
+	if !c.classes.fromPools(c.name) {
+		return lb.Verdict{}, false
+	}
+	return c.ledger.forget(key)
 }
 
 func (c *services) forget(key types.NamespacedName) {

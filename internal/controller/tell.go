@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -23,11 +24,12 @@ func (c *services) tell(w *lb.Want, m *memo, out *lb.Outcome, reason lb.Reason) 
 	about, voice := reference(&w.Service), c.voice(&w.Request, &w.Verdict)
 	v := w.Verdict
 	v.Reason = reason
-	for _, r := range m.news(out, reason) {
+	news := m.news(out, reason)
+	for _, r := range news {
 		c.events.add(about, voice.Event(r, &w.Request, &v), r.Warning())
 	}
-	if m.warned || m.told.Code == "" {
-		return
+	if m.warned || w.Gone || !slices.ContainsFunc(news, reason.Equal) {
+		return // after a restart, it was told with what the Service says already
 	}
 	for _, d := range c.classes.dialects {
 		if deprecator, ok := d.(compat.Deprecator); ok && slices.Contains(w.Request.Dialects, d.Name()) {
@@ -100,9 +102,9 @@ func (a asked) change(now asked) string {
 	return "it requests a move"
 }
 
-// tellContest says on both Services that they had one address. It does not ask the
-// ledger, which calls it.
-func (c *common) tellContest(ctx context.Context, contest ipam.Contest) {
+// tellContest says on both Services that they had one address, in the words of the
+// dialect that its pool is from. It does not ask the ledger, which calls it.
+func (c *common) tellContest(ctx context.Context, contest ipam.Contest, from lb.Dialect) {
 	for service, reason := range map[types.NamespacedName]lb.Reason{
 		contest.Winner: lb.AddressContested.With(contest.Address, contest.Loser),
 		contest.Loser:  lb.AddressInUse.With(contest.Address, contest.Winner, c.classes.words()[lb.Native].Share),
@@ -111,8 +113,8 @@ func (c *common) tellContest(ctx context.Context, contest ipam.Contest) {
 		if err := c.cache.Get(ctx, service, &object); err != nil {
 			continue // it is gone
 		}
-		s, voice := kubeapi.Service(&object), c.classes.voice(lb.Native)
-		if class := c.classes.of(s); class != nil {
+		s, voice := kubeapi.Service(&object), c.classes.voice(cmp.Or(from, lb.Native))
+		if class := c.classes.of(s); class != nil && from == "" {
 			r := c.readings.current().Request(s, nil, c.classes.reading(class))
 			voice = c.classes.voice(r.Voice)
 		}

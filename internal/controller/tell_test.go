@@ -4,12 +4,15 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/ipam"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
 
@@ -101,6 +104,48 @@ func TestGivenBackAddressesAreTold(t *testing.T) {
 		}
 		if told && !strings.Contains(e.event.Message, "192.0.2.7:") {
 			t.Errorf("%s: %s", name, e.event.Message)
+		}
+	}
+}
+
+// That a Service uses annotations under their old names is told with the first news
+// of it, and not again: not after a restart, and not when it is deleted.
+func TestOldAnnotationsAreToldWithNews(t *testing.T) {
+	s := serviceOf("web", "", true, "192.0.2.7")
+	s.Annotations = map[string]string{"metallb.universe.tf/address-pool": "lan"}
+	c := &services{common: commonOf(classesOf(config.Default(), nil), nil, nil)}
+	w := &lb.Want{Service: *kubeapi.Service(s), Request: lb.Request{Dialects: []lb.Dialect{metallb.Name}}}
+	m := c.memos.of(&w.Service, nil, time.Now())
+	c.tell(w, m, &lb.Outcome{}, w.Service.Says.Reason)
+	if got := told(c.events); len(got) > 0 {
+		t.Errorf("after a restart, told %q", got)
+	}
+	w.Gone = true
+	c.tell(w, m, &lb.Outcome{}, full)
+	if got := told(c.events); len(got) != 1 {
+		t.Errorf("as it goes, told %q", got)
+	}
+	w.Gone = false
+	for _, want := range []int{2, 0} {
+		c.tell(w, m, &lb.Outcome{}, fine)
+		if got := told(c.events); len(got) != want {
+			t.Errorf("told %q", got)
+		}
+	}
+}
+
+// That two Services had one address is told in the words of the pool that it is from,
+// whatever the class has first.
+func TestContestsAreToldInTheWordsOfThePool(t *testing.T) {
+	one, two := serviceOf("one", "", false), serviceOf("two", "", false)
+	contest := ipam.Contest{Address: netip.MustParseAddr("192.0.2.7"), Winner: types.NamespacedName{Namespace: "shop", Name: "one"}, Loser: types.NamespacedName{Namespace: "shop", Name: "two"}}
+	for from, want := range map[lb.Dialect]string{metallb.Name: metallb.Component, lb.Native: component, "": component} {
+		c := commonOf(classesOf(config.Default(), nil), objectsOf(t, one, two), nil)
+		c.tellContest(t.Context(), contest, from)
+		for range 2 {
+			if w, ok := c.events.next(); !ok || w.object().Source.Component != want {
+				t.Errorf("of dialect %q: told by %s", from, w.object().Source.Component)
+			}
 		}
 	}
 }

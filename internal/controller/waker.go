@@ -94,11 +94,3 @@ func (w *wakers) of(key types.NamespacedName) *waker {
 	}
 	return nil
 }
-
-// waiting is how many Services are in any queue.
-func (w *wakers) waiting() (n int) {
-	for _, one := range w.all {
-		n += one.waiting()
-	}
-	return n
-}

@@ -27,6 +27,14 @@ func drained(q workqueue.TypedRateLimitingInterface[reconcile.Request]) (out []s
 	return out
 }
 
+// waiting is how many Services are in any queue.
+func waiting(w *wakers) (n int) {
+	for _, one := range w.all {
+		n += one.waiting()
+	}
+	return n
+}
+
 // Each Service is woken in the queue of the backend that serves it. One of which that
 // is not known is woken in all: somebody may have to let it go.
 func TestWakersRoute(t *testing.T) {
@@ -47,7 +55,7 @@ func TestWakersRoute(t *testing.T) {
 		"nobody's": {config.Announce, config.KubeVIP}, "of another type": {config.Announce, config.KubeVIP}, "gone": {config.Announce, config.KubeVIP},
 	} {
 		w.wake([]types.NamespacedName{{Namespace: "shop", Name: name}})
-		if n := w.waiting(); n != len(want) {
+		if n := waiting(w); n != len(want) {
 			t.Errorf("%s: %d wait", name, n)
 		}
 		for backend, q := range queues {
@@ -58,7 +66,7 @@ func TestWakersRoute(t *testing.T) {
 	}
 	w.cache = nil // before there is one
 	w.wake([]types.NamespacedName{{Namespace: "shop", Name: "announced"}})
-	if n := w.waiting(); n != 2 {
+	if n := waiting(w); n != 2 {
 		t.Errorf("before there is a cache %d wait", n)
 	}
 }
@@ -67,7 +75,7 @@ func TestWakersRoute(t *testing.T) {
 func TestWakersOfOneBackend(t *testing.T) {
 	w := &wakers{all: map[config.Backend]*waker{config.Announce: {}}}
 	w.wake([]types.NamespacedName{{Name: "a"}, {Name: "b"}})
-	if n := w.waiting(); n != 0 {
+	if n := waiting(w); n != 0 {
 		t.Errorf("without a queue %d wait", n)
 	}
 	q := newQueue(t)

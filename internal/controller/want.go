@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,19 +47,30 @@ func (c *services) complete(ctx context.Context, w *lb.Want) error {
 	return nil
 }
 
-// served are all Services of the backend's classes, sorted by name.
+// served are all Services of the backend's classes, sorted by namespace and name. It
+// runs at every look of a backend that needs its peers.
 func (c *services) served(ctx context.Context) (out []lb.Service, err error) {
 	var list corev1.ServiceList
 	if err := c.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list services: %w", err)
 	}
+	ours := make([]*lb.Service, 0, len(list.Items))
 	for i := range list.Items {
+		if list.Items[i].Spec.Type != corev1.ServiceTypeLoadBalancer {
+			continue
+		}
 		s := kubeapi.Service(&list.Items[i])
 		if class := c.classes.of(s); class != nil && class.Backend == c.name {
-			out = append(out, *s)
+			ours = append(ours, s)
 		}
 	}
-	slices.SortFunc(out, func(a, b lb.Service) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	slices.SortFunc(ours, func(a, b *lb.Service) int {
+		return cmp.Or(strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.Name, b.Key.Name))
+	})
+	out = make([]lb.Service, len(ours))
+	for i := range ours {
+		out[i] = *ours[i]
+	}
 	return out, nil
 }
 

@@ -93,3 +93,11 @@ func (c *cover) pools(a netip.Addr) []*pool {
 
 // InPool says whether some pool has x, whoever may use it.
 func (a *Allocator) InPool(x netip.Addr) bool { return len(a.cover.pools(x)) > 0 }
+
+// DialectOf is that of the first pool that has x; "" if none has.
+func (a *Allocator) DialectOf(x netip.Addr) lb.Dialect {
+	if pools := a.cover.pools(x); len(pools) > 0 {
+		return pools[0].Key.Dialect
+	}
+	return ""
+}
