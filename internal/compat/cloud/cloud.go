@@ -1,5 +1,5 @@
-// Package cloud has the words of cloud controller managers that are the same in all
-// clouds. It knows no cloud.
+// Package cloud has the names of events that all cloud controller managers use. It
+// knows no cloud.
 package cloud
 
 import "fairlead.io/internal/lb"
