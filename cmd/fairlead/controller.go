@@ -58,7 +58,7 @@ or anywhere with access to the API server.`,
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "address of /metrics: plain HTTP on a loopback address; otherwise HTTPS, only for clients that the API server permits to get /metrics")
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas with a Lease (default: true in a pod, or when replacing kube-vip-cloud-provider)")
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's; "+defaultNamespace+" when replacing kube-vip-cloud-provider)")
-	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the gossip key, which the controller creates if it is missing (default: the pod's, or "+defaultNamespace+")")
+	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the gossip key, which the controller creates if it is missing; in a pod, the default is the pod's")
 	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "interval for comparing load balancers in a cloud with their Services and repairing them; 0 disables it")
 	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; report planned changes and their cost in events")
 	f.BoolVar(&cloud.RemoveOrphans, "remove-orphans", false, "delete load balancers of Services that no longer exist, instead of only reporting them; Fairlead finds them by tags with the name of the cluster")

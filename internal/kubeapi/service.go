@@ -1,6 +1,6 @@
-// Package kubeapi turns objects of the API server into values of package lb, and
-// outcomes into patches and events. It is the one place that reads Services, Nodes
-// and EndpointSlices; what they mean is decided elsewhere.
+// Package kubeapi turns Services, Nodes and EndpointSlices into values of package lb,
+// and outcomes into patches of Services and events. Dialects, ipam and backends see
+// these values only. What they mean is decided elsewhere.
 package kubeapi
 
 import (

@@ -83,7 +83,7 @@ var serviceReasons = Table{
 	PoolsUnreadable: {On: "Service", Warning: true,
 		Means: "The controller cannot read the pools that the Service may use: it lacks a permission, or the CRD is not installed. Services keep the addresses that they have.",
 		Do:    "Allow the controller's ServiceAccount to get, list and watch what the sentence names, or install the CRD. The Service is served within seconds.",
-		Text:  "The controller cannot read %s: %s. %s.", Sample: []any{"pools.fairlead.io", `pools.fairlead.io is forbidden: User "system:serviceaccount:fairlead-system:fairlead-controller" cannot list resource "pools" in API group "fairlead.io" at the cluster scope`, "Allow it to get, list and watch that"}},
+		Text:  "The controller cannot read %s: %s. %s.", Sample: []any{"pools.fairlead.io", `pools.fairlead.io is forbidden: User "system:serviceaccount:fairlead-system:fairlead" cannot list resource "pools" in API group "fairlead.io" at the cluster scope`, "Allow it to get, list and watch that"}},
 	NoPoolMatches: {On: "Service", Warning: true,
 		Means: "There are pools, but none gives addresses to this Service: their namespaces or selectors exclude it, they are disabled, or they are only used on request.",
 		Do:    "Change a pool so that it admits the Service, or request a pool by name.",

@@ -1,6 +1,8 @@
 package lint
 
 import (
+	"bytes"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +28,29 @@ func TestLicence(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("LICENSE does not contain %q", want)
 		}
+	}
+}
+
+// Programs are built, not stored: "go build ./cmd/generate" leaves one in the tree.
+func TestNoProgramsInTheTree(t *testing.T) {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && (name == "bin" || name == ".git") {
+			return filepath.SkipDir
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if bytes.HasPrefix(content, []byte("\x7fELF")) {
+			t.Errorf("%s is a program; delete it", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 	AnnotationReallocate = "fairlead.io/reallocate"
 )
 
-// Annotations that people set on a Service whose backend makes plans: a cloud's.
+// Annotations that users set on a Service with a load balancer of a cloud.
 const (
 	// AnnotationDryRun makes Fairlead report what it would change, and what that would
 	// cost, in an event. It changes nothing.

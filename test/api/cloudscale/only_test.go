@@ -24,7 +24,7 @@ import (
 // rights are all that a controller needs which serves nothing but a cloud: less
 // than the manifest of cloudscale's own controller gives.
 var rights = []rbacv1.PolicyRule{
-	{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch", "patch"}},
+	{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"services/status"}, Verbs: []string{"patch"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
