@@ -194,7 +194,7 @@ func checkFree(t failer, a *Allocator) {
 			}
 			checkIntervals(t, p.free[f])
 		}
-		if p.Quota > 0 && fmt.Sprint(p.perNamespace) != fmt.Sprint(perNamespace) {
+		if p.Quota != 0 && fmt.Sprint(p.perNamespace) != fmt.Sprint(perNamespace) {
 			t.Errorf("pool %s: per namespace %v, want %v", p.name, p.perNamespace, perNamespace)
 		}
 	}

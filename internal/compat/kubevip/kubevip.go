@@ -1,6 +1,7 @@
 // Package kubevip translates the ConfigMap of kube-vip's cloud provider, and the
 // annotations that it and kube-vip read and write, into the words of package lb.
-// A value that cannot be used is told of and stops no other.
+// A value that cannot be used is told of and stops no other; one that restricts, and
+// cannot be read, counts as the strict one.
 package kubevip
 
 import (
