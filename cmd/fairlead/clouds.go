@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 
 	"fairlead.io/internal/config"
@@ -17,7 +18,7 @@ type cloud struct {
 	// manager without a configuration file.
 	configured func(getenv func(string) string) bool
 	// add adds to the controller what the configuration has of the cloud.
-	add func(o *controller.Options, use inCloud) error
+	add func(ctx context.Context, o *controller.Options, use inCloud) error
 }
 
 // inCloud is what the configuration and flags say about a cloud.
@@ -29,6 +30,8 @@ type inCloud struct {
 
 	nodes    nodes.Options
 	services controller.Backend
+	// adoptFrom are the clusters whose load balancers Services of this one may name.
+	adoptFrom []string
 }
 
 // clouds are all of them.
@@ -45,19 +48,16 @@ func configuredClouds(getenv func(string) string) []config.Cloud {
 	return out
 }
 
-// addClouds adds to the controller what the configuration has of any cloud. n and
-// services are what flags say about them.
-func addClouds(o *controller.Options, getenv func(string) string, n nodes.Options, services controller.Backend) error {
+// addClouds adds to the controller what the configuration has of any cloud. use is
+// what the environment and flags say about all of them.
+func addClouds(ctx context.Context, o *controller.Options, use inCloud) error {
 	for _, c := range clouds {
-		use := inCloud{
-			getenv: getenv, nodes: n, services: services,
-			looksAfterNodes: o.Config.Nodes.Cloud == c.nodes,
-			servesClasses:   slices.Contains(o.Config.Backends(), c.backend),
-		}
+		use.looksAfterNodes = o.Config.Nodes.Cloud == c.nodes
+		use.servesClasses = slices.Contains(o.Config.Backends(), c.backend)
 		if !use.looksAfterNodes && !use.servesClasses {
 			continue
 		}
-		if err := c.add(o, use); err != nil {
+		if err := c.add(ctx, o, use); err != nil {
 			return err
 		}
 	}

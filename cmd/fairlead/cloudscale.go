@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
 
 	backend "fairlead.io/internal/backend/cloudscale"
 	"fairlead.io/internal/cloudscale"
@@ -24,7 +26,7 @@ var cloudscaleCloud = cloud{
 const cloudWorkers = 100
 
 // addCloudscale adds load balancers and node controllers of cloudscale.ch.
-func addCloudscale(o *controller.Options, use inCloud) error {
+func addCloudscale(ctx context.Context, o *controller.Options, use inCloud) error {
 	options, err := cloudscale.FromEnv(use.getenv)
 	if err != nil {
 		return fmt.Errorf("reach cloudscale.ch: %w", err)
@@ -46,9 +48,17 @@ func addCloudscale(o *controller.Options, use inCloud) error {
 		o.Metrics = append(o.Metrics, nodes.Metrics)
 	}
 	if use.servesClasses {
+		api, err := kubernetes.NewForConfig(o.REST)
+		if err != nil {
+			return fmt.Errorf("reach the API server: %w", err)
+		}
+		uid, err := clusterUID(ctx, api.CoreV1().Namespaces().Get, o.Log)
+		if err != nil {
+			return err
+		}
 		services := use.services
 		class := o.Config.Class("")
-		services.Backend = backend.New(backend.Options{Client: client, Servers: servers, Cluster: o.Config.ClusterName,
+		services.Backend = backend.New(backend.Options{Client: client, Servers: servers, Cluster: o.Config.ClusterName, ClusterUID: uid, AdoptFrom: use.adoptFrom,
 			Unclassed: class != nil && class.Backend == config.Cloudscale})
 		services.Plans, services.Workers = true, cloudWorkers
 		o.Backends[config.Cloudscale] = services

@@ -26,6 +26,7 @@ type Configuration struct {
 	Kind       string `json:"kind"`
 
 	// ClusterName is added to every log line, and to the tags of objects in a cloud.
+	// Without it, these have the UID of the namespace kube-system.
 	ClusterName string `json:"clusterName,omitempty"`
 
 	// Classes of Services to serve. Fairlead never changes a Service of another

@@ -42,7 +42,7 @@ func (c *services) complete(ctx context.Context, w *lb.Want) error {
 		if err != nil {
 			return err
 		}
-		w.Peers = peers
+		w.Peers, w.Lives = peers, c.lives(ctx)
 	}
 	return nil
 }
@@ -72,6 +72,22 @@ func (c *services) served(ctx context.Context) (out []lb.Service, err error) {
 		out[i] = *ours[i]
 	}
 	return out, nil
+}
+
+// lives finds a Service by its UID. If that cannot be read, every Service lives.
+func (c *services) lives(ctx context.Context) func(types.UID) (types.NamespacedName, bool) {
+	return func(uid types.UID) (types.NamespacedName, bool) {
+		var list corev1.ServiceList
+		if err := c.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return types.NamespacedName{}, true
+		}
+		for i := range list.Items {
+			if s := &list.Items[i]; s.UID == uid {
+				return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, true
+			}
+		}
+		return types.NamespacedName{}, false
+	}
 }
 
 // all are the names of those Services.

@@ -145,7 +145,7 @@ func (c *Client) Decline(addr netip.Addr, why string) {
 }
 
 func (c *Client) decline(ctx context.Context, why string) {
-	if message := c.speak.decline(rand.Uint32()&c.speak.transactions(), c.lease); message != nil {
+	if message := c.speak.decline(c.transaction(), c.lease); message != nil {
 		_ = c.config.Transport.Send(c.config.Family, message, nil)
 	}
 	if id := &c.config.Identity; id.Requested == c.lease.Addr {
@@ -160,7 +160,7 @@ func (c *Client) Release() error {
 	if c.lease == nil {
 		return nil
 	}
-	message, to := c.speak.release(rand.Uint32()&c.speak.transactions(), c.lease)
+	message, to := c.speak.release(c.transaction(), c.lease)
 	c.lease = nil
 	if message == nil { // from a server that is not known: it ends by itself
 		return nil
@@ -180,9 +180,13 @@ func (c *Client) set(l *Lease, err error) {
 
 // acquire asks for any address until it has one, or for some time.
 func (c *Client) acquire(ctx context.Context) {
-	a, err := c.ask(ctx, discover, nil, time.Now().Add(patience<<c.misses))
+	transaction := c.transaction()
+	a, err := c.ask(ctx, discover, transaction, nil, time.Now().Add(patience<<c.misses))
 	if err == nil {
-		a, err = c.ask(ctx, request, leaseFrom(a, time.Now()), time.Now().Add(patience))
+		if !c.speak.goesOn() {
+			transaction = c.transaction()
+		}
+		a, err = c.ask(ctx, request, transaction, leaseFrom(a, time.Now()), time.Now().Add(patience))
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -238,7 +242,7 @@ func (c *Client) extend(ctx context.Context, p phase, l *Lease, until time.Time)
 			wait = min(max(time.Until(until)/2, firstWait), wait)
 		}
 		began := time.Now()
-		a, err := c.ask(ctx, p, l, began.Add(min(patience, wait)))
+		a, err := c.ask(ctx, p, c.transaction(), l, began.Add(min(patience, wait)))
 		switch {
 		case ctx.Err() != nil:
 			return false
@@ -266,10 +270,12 @@ func (c *Client) extend(ctx context.Context, p phase, l *Lease, until time.Time)
 	return false
 }
 
+// transaction is a number for a new one.
+func (c *Client) transaction() uint32 { return rand.Uint32() & c.speak.transactions() }
+
 // ask sends the message of a phase until something fitting is heard, or until
 // then. The error says what is wrong if there is no such answer.
-func (c *Client) ask(ctx context.Context, p phase, l *Lease, until time.Time) (answer, error) {
-	transaction := rand.Uint32() & c.speak.transactions()
+func (c *Client) ask(ctx context.Context, p phase, transaction uint32, l *Lease, until time.Time) (answer, error) {
 	heard, end := c.config.Transport.Listen(c.config.Family, transaction)
 	defer end()
 	last := time.NewTimer(time.Until(until))

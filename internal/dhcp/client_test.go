@@ -31,6 +31,7 @@ type fakeServer struct {
 	addr    netip.Addr
 	life    time.Duration
 	got     []string // messages by their types, "unicast " before those to one server
+	raw     [][]byte // all of them, as they were sent
 	// bend changes answers before they are sent; copies is how often.
 	bend4  func(*dhcpv4.DHCPv4)
 	bend6  func(*dhcpv6.Message)
@@ -61,7 +62,7 @@ func (s *fakeServer) Send(f lb.Family, message []byte, to *Unicast) error {
 	if to != nil {
 		name = "unicast " + name
 	}
-	s.got = append(s.got, name)
+	s.got, s.raw = append(s.got, name), append(s.raw, message)
 	for range s.copies + 1 {
 		if c := s.waiting[transaction]; c != nil && reply != nil && !s.down {
 			select { // as Port does
@@ -241,6 +242,33 @@ func TestRenewal(t *testing.T) {
 			} else {
 				first = l
 			}
+		}
+	})
+}
+
+// In IPv4 the request for what was offered has the transaction, and the seconds, of
+// the offer: servers may drop others. In IPv6 it is a new transaction. So is every
+// renewal.
+func TestTransactions(t *testing.T) {
+	inVirtualTime(t, false, time.Hour, func(t *testing.T, server *fakeServer, s *state) {
+		s.must(t, server)
+		wait(31 * time.Minute)
+		s.must(t, server)
+		server.mu.Lock()
+		defer server.mu.Unlock()
+		if len(server.raw) != 3 {
+			t.Fatalf("messages %v", server.got)
+		}
+		from, to, same := 1, 4, false // msg-type, then transaction-id
+		if server.addr.Is4() {
+			from, to, same = 4, 10, true // op, htype, hlen, hops, then xid and secs
+		}
+		part := func(i int) string { return string(server.raw[i][from:to]) }
+		if (part(0) == part(1)) != same {
+			t.Errorf("%s has % x, %s has % x", server.got[0], part(0), server.got[1], part(1))
+		}
+		if part(1) == part(2) {
+			t.Errorf("%s has % x as %s", server.got[2], part(2), server.got[1])
 		}
 	})
 }

@@ -55,6 +55,9 @@ func judged(a answer) answer {
 type speaker interface {
 	// transactions is a mask of what can be a number of one.
 	transactions() uint32
+	// goesOn says whether a request goes on with the transaction of the offer that it
+	// answers, or begins one.
+	goesOn() bool
 	compose(p phase, transaction uint32, l *Lease, elapsed time.Duration) ([]byte, *Unicast)
 	// release returns nil if the lease cannot be given back.
 	release(transaction uint32, l *Lease) ([]byte, *Unicast)

@@ -15,6 +15,9 @@ type v4 struct{ id Identity }
 
 func (v4) transactions() uint32 { return 0xffffffff }
 
+// goesOn as RFC 2131, 4.4.1 has it: servers may drop a request with any other number.
+func (v4) goesOn() bool { return true }
+
 // clientID is RFC 4361's: the same identity as in IPv6.
 func (v v4) clientID() []byte {
 	iaid := v.id.iaid()

@@ -14,6 +14,9 @@ type v6 struct{ id Identity }
 
 func (v6) transactions() uint32 { return 0xffffff }
 
+// goesOn as RFC 8415, 18.2.2 has it: each exchange has a number of its own.
+func (v6) goesOn() bool { return false }
+
 func (i Identity) duid() *dhcpv6.DUIDUUID { return &dhcpv6.DUIDUUID{UUID: i.ID} }
 
 // iaid numbers the one address of an identity.

@@ -58,8 +58,9 @@ type Allocator struct {
 
 // service is one Service: what it asks for, what it has, and what was answered.
 type service struct {
-	req lb.Request
-	has [len(lb.Families)]netip.Addr
+	req   lb.Request
+	ports portSet // of req
+	has   [len(lb.Families)]netip.Addr
 	// rank is the evidence that s has what it has. What the allocator gave itself
 	// is proven.
 	rank    [len(lb.Families)]lb.Evidence
@@ -82,6 +83,14 @@ type service struct {
 	lacking bool                   // has not all that it asks for
 	touched bool
 	gone    bool
+}
+
+// asks takes r for the request of s.
+func (s *service) asks(r *lb.Request) {
+	if !slices.Equal(s.req.Ports, r.Ports) {
+		s.ports = newPortSet(r.Ports)
+	}
+	s.req = *r
 }
 
 // loses notes that s has not got x, whatever it publishes.
@@ -175,11 +184,11 @@ func (a *Allocator) enter(r *lb.Request) *service {
 	}
 	switch {
 	case s == nil:
-		s = &service{req: *r, granted: grantedTo(r)}
+		s = &service{req: *r, ports: newPortSet(r.Ports), granted: grantedTo(r)}
 		a.services[r.Service] = s
 		a.count(nil, r)
 	case sharesLike(&s.req, r) && s.req.Created.Equal(r.Created):
-		s.req = *r
+		s.asks(r)
 	default:
 		a.unwait(s) // queues are sorted by age
 		a.reshare(s, r)

@@ -127,6 +127,43 @@ func BenchmarkSettleShared(b *testing.B) {
 	}
 }
 
+// manyPorts are n ports from first on.
+func manyPorts(first, n int) []lb.Port {
+	out := make([]lb.Port, n)
+	for i := range out {
+		out[i] = lb.Port{Protocol: "TCP", Number: uint16(first + i)}
+	}
+	return out
+}
+
+// BenchmarkManyPorts joins an address whose holder has as many ports as the one that
+// comes: all others, or one of them the same, which is refused. They share among
+// Services of their namespace only, so that the two are compared.
+func BenchmarkManyPorts(b *testing.B) {
+	for _, n := range []int{500, 5_000} {
+		for _, overlap := range []int{0, 1} {
+			b.Run(fmt.Sprintf("ports=%d/same=%d", n, overlap), func(b *testing.B) {
+				a := New()
+				a.SetPools([]lb.Pool{benchPool("10.0.0.0/24")})
+				families := []lb.Family{lb.IPv4}
+				holder, comer := benchRequest(1, families), benchRequest(2, families)
+				for i, r := range []*lb.Request{&holder, &comer} {
+					r.ShareKey, r.ShareAmong, r.Ports = "k", "shop", manyPorts(1+(1-i)*(n-overlap), n)
+					r.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+				}
+				a.Settle(holder, nil)
+				b.ReportAllocs()
+				for b.Loop() {
+					if v, _ := a.Settle(comer, nil); v.Reason.Ready() != (overlap == 0) {
+						b.Fatal(v.Reason)
+					}
+					a.Forget(comer.Service)
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkOneKey gives addresses to so many Services that all have one sharing
 // key: with one port, so that none can join another; with a port each, so that
 // all do. What is measured is one Service.

@@ -52,7 +52,7 @@ func checkHoldings(t failer, a *Allocator) {
 				t.Errorf("%s has %s, but the address does not know", name, x)
 			}
 			for u := range users(a.held[x], f) {
-				if c, _ := conflictOf(&s.req, &u.req, f); u != s && c != noConflict {
+				if c, _ := conflictOf(s, u, f); u != s && c != noConflict {
 					t.Errorf("%s and %s both have %s: conflict %d", name, u.req.Service, x, c)
 				}
 			}
@@ -194,7 +194,7 @@ func checkFree(t failer, a *Allocator) {
 			}
 			checkIntervals(t, p.free[f])
 		}
-		if p.Quota > 0 && fmt.Sprint(p.perNamespace) != fmt.Sprint(perNamespace) {
+		if p.Quota != 0 && fmt.Sprint(p.perNamespace) != fmt.Sprint(perNamespace) {
 			t.Errorf("pool %s: per namespace %v, want %v", p.name, p.perNamespace, perNamespace)
 		}
 	}

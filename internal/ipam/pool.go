@@ -33,7 +33,7 @@ type pool struct {
 
 func newPool(p *lb.Pool) *pool {
 	q := &pool{Pool: *p, name: strconv.Quote(p.Key.String()), self: []lb.PoolKey{p.Key}}
-	if p.Quota > 0 {
+	if p.Quota != 0 {
 		q.perNamespace = map[string]int{}
 	}
 	for _, f := range lb.Families {

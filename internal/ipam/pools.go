@@ -27,7 +27,7 @@ func (a *Allocator) SetPools(pools []lb.Pool) (changed []types.NamespacedName) {
 	a.byKey = make(map[lb.PoolKey]*pool, len(pools))
 	a.quotas, a.hasSinglePools, a.leasing = false, false, false
 	for i := range pools {
-		a.quotas = a.quotas || pools[i].Quota > 0
+		a.quotas = a.quotas || pools[i].Quota != 0
 		a.hasSinglePools = a.hasSinglePools || pools[i].SinglePool
 		a.leasing = a.leasing || pools[i].DHCP != [len(lb.Families)]bool{}
 		a.pools[i] = newPool(&pools[i])

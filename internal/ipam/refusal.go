@@ -149,5 +149,5 @@ func (p *pool) notFor(r *lb.Request) string {
 }
 
 func (p *pool) overQuota(r *lb.Request) lb.Reason {
-	return lb.QuotaExceeded.With(r.Service.Namespace, p.Key.String(), p.perNamespace[r.Service.Namespace], p.Quota, p.QuotaName)
+	return lb.QuotaExceeded.With(r.Service.Namespace, p.Key.String(), p.perNamespace[r.Service.Namespace], max(p.Quota, 0), p.QuotaName)
 }

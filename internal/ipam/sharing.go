@@ -3,6 +3,7 @@ package ipam
 import (
 	"iter"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"fairlead.io/internal/lb"
@@ -90,10 +91,11 @@ const (
 	samePort
 )
 
-// conflictOf says why the Services of r and o cannot live on one address of
-// family f.
-func conflictOf(r, o *lb.Request, f lb.Family) (conflict, lb.Port) {
-	switch g, h := groupOf(r, f), groupOf(o, f); {
+// conflictOf says why s and o cannot live on one address of family f, and the first
+// port of s that is in the way. It looks at as many ports as the one with fewer has,
+// and if there is a conflict at those of s.
+func conflictOf(s, o *service, f lb.Family) (conflict, lb.Port) {
+	switch g, h := groupOf(&s.req, f), groupOf(&o.req, f); {
 	case g.key == "" || h.key == "":
 		return notShared, lb.Port{}
 	case g.key != h.key:
@@ -101,14 +103,40 @@ func conflictOf(r, o *lb.Request, f lb.Family) (conflict, lb.Port) {
 	case g.backends != h.backends:
 		return otherBackends, lb.Port{}
 	}
-	for _, p := range r.Ports {
-		for _, q := range o.Ports {
-			if p == q {
-				return samePort, p
-			}
-		}
+	few, many := s, o
+	if len(o.req.Ports) < len(s.req.Ports) {
+		few, many = o, s
 	}
-	return noConflict, lb.Port{}
+	if !slices.ContainsFunc(few.req.Ports, many.uses) {
+		return noConflict, lb.Port{}
+	}
+	return samePort, s.req.Ports[slices.IndexFunc(s.req.Ports, o.uses)]
+}
+
+// portSet has the ports of a Service that has more than fewPorts; of others it is nil.
+type portSet map[lb.Port]struct{}
+
+// fewPorts are found by going through them as fast as in a set, which takes memory.
+const fewPorts = 8
+
+func newPortSet(ports []lb.Port) portSet {
+	if len(ports) <= fewPorts {
+		return nil
+	}
+	out := make(portSet, len(ports))
+	for _, p := range ports {
+		out[p] = struct{}{}
+	}
+	return out
+}
+
+// uses says whether p is one of the ports of s.
+func (s *service) uses(p lb.Port) bool {
+	if s.ports == nil {
+		return slices.Contains(s.req.Ports, p)
+	}
+	_, ok := s.ports[p]
+	return ok
 }
 
 // fits says whether s, which is not there, can live on address with all who
@@ -133,7 +161,7 @@ func (a *Allocator) rival(s *service, address netip.Addr) (rival *service) {
 		if u == s || rival != nil && older(rival, u) {
 			continue
 		}
-		if c, _ := conflictOf(&s.req, &u.req, f); c != noConflict {
+		if c, _ := conflictOf(s, u, f); c != noConflict {
 			rival = u
 		}
 	}
@@ -183,7 +211,7 @@ func (a *Allocator) refusalToShare(s *service, address netip.Addr) *lb.Reason {
 	why := ""
 	u := a.rival(s, address)
 	if u != nil {
-		c, port := conflictOf(&s.req, &u.req, f)
+		c, port := conflictOf(s, u, f)
 		if s.req.Alone || u.req.Alone { // whatever else is in the way
 			c = notShared
 		}
@@ -223,7 +251,7 @@ func (a *Allocator) reshare(s *service, r *lb.Request) {
 		a.release(s, f)
 	}
 	a.count(s, r)
-	s.req = *r
+	s.asks(r)
 	for _, f := range lb.Families {
 		if was[f].IsValid() {
 			if a.fits(s, was[f]) {

@@ -30,6 +30,10 @@ func (k PoolKey) String() string {
 	return string(k.Dialect) + "/" + k.Name
 }
 
+// NothingNew is the Quota of a pool whose limit cannot be read: what is held stays,
+// and no namespace gets more.
+const NothingNew = -1
+
 // Pool is a set of addresses, and the rules that say which Services may use them.
 type Pool struct {
 	Key     PoolKey
@@ -64,7 +68,8 @@ type Pool struct {
 	Pinned bool
 	// Priority orders pools: lower first, 0 after all others; then by name.
 	Priority int32
-	// Quota limits how many addresses one namespace may hold; 0 is no limit.
+	// Quota limits how many addresses one namespace may hold; 0 is no limit. See
+	// NothingNew.
 	Quota int
 	// QuotaName is the setting to raise, as it is read in a sentence.
 	QuotaName string

@@ -46,6 +46,9 @@ type Want struct {
 	Nodes     []Node
 	Endpoints []Endpoint
 	Peers     []Service // other Services of its classes, sorted by name
+	// Lives returns the Service with that UID, of any type and class and be it about
+	// to be deleted, if there is one; with Peers.
+	Lives func(types.UID) (types.NamespacedName, bool)
 }
 
 // Outcome is what one look at a Service has led to.

@@ -1,6 +1,7 @@
 package cloudscale
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -20,8 +21,14 @@ type Options struct {
 	// Servers of the project, shared with whoever else reads them.
 	Servers *cloud.ListCache[cloudscale.Server]
 	// Cluster is this cluster's name in the project. What is created is tagged
-	// with it; orphans are only looked for if it is not empty.
+	// with it, or if it is empty with ClusterUID; orphans are only looked for if
+	// either is known.
 	Cluster string
+	// ClusterUID is the UID of this cluster's namespace kube-system.
+	ClusterUID string
+	// AdoptFrom are clusters whose load balancers Services of this one may name. Those
+	// of all others are never touched.
+	AdoptFrom []string
 	// Unclassed says that Services without a class are this backend's: one that
 	// became another type had a load balancer by no other sign than its finalizer.
 	Unclassed bool
@@ -30,11 +37,13 @@ type Options struct {
 // Backend makes load balancers what Services ask for. It is safe for concurrent
 // use, except for calls with the same Service.
 type Backend struct {
-	client    *cloudscale.Client
-	servers   *cloud.ListCache[cloudscale.Server]
-	cluster   string
-	unclassed bool
-	have      *inventory
+	client     *cloudscale.Client
+	servers    *cloud.ListCache[cloudscale.Server]
+	cluster    string // the name in tags
+	clusterUID string
+	adoptFrom  []string
+	unclassed  bool
+	have       *inventory
 
 	// paced is set once the cloud refused a change because of the one before:
 	// from then on a look is taken after each.
@@ -58,7 +67,7 @@ type memo struct {
 
 // New makes a backend.
 func New(o Options) *Backend {
-	return &Backend{client: o.Client, servers: o.Servers, cluster: o.Cluster, unclassed: o.Unclassed, have: newInventory(o.Client), creating: cloud.NewPace(firstLook, maxLook), changing: cloud.NewPace(firstTry, maxTry), memos: map[types.UID]memo{}}
+	return &Backend{client: o.Client, servers: o.Servers, cluster: cmp.Or(o.Cluster, o.ClusterUID), clusterUID: o.ClusterUID, adoptFrom: o.AdoptFrom, unclassed: o.Unclassed, have: newInventory(o.Client), creating: cloud.NewPace(firstLook, maxLook), changing: cloud.NewPace(firstTry, maxTry), memos: map[types.UID]memo{}}
 }
 
 // Sync takes one look at a Service and does what can be done now. An error is

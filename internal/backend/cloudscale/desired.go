@@ -15,7 +15,7 @@ import (
 
 // Tags of what we create. Keys may have letters, digits, - and _ only.
 const (
-	tagCluster = "k8s-cluster-name" // Options.Cluster
+	tagCluster = "k8s-cluster-name" // Options.Cluster or ClusterUID
 	tagUID     = "k8s-service-uid"  // the Service's
 	tagService = "k8s-service"      // its namespace and name, for people
 	tagVersion = "k8s-service-config-version"

@@ -2,6 +2,9 @@ package cloudscale
 
 import (
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/cloudscale"
 	compat "fairlead.io/internal/compat/cloudscale"
@@ -18,14 +21,14 @@ type found struct {
 // find looks for a Service's load balancer: by the UUID that is written down, and
 // by its name. It answers to one at most; of several none is touched, unless
 // they shall all go and are certainly its own.
-func find(w lb.Want, all []cloudscale.LoadBalancer) found {
+func (b *Backend) find(w lb.Want, all []cloudscale.LoadBalancer) found {
 	uuid, name := compat.UUID(&w.Service), compat.Name(&w.Service)
 	var f found
 	for _, o := range all {
 		if o.UUID != uuid && (o.Name != name || name == "") {
 			continue
 		}
-		if owner := ownerOf(&o, w); owner != "" {
+		if owner := b.ownerOf(&o, w); owner != "" {
 			r := Reasons.With(LoadBalancerTaken, o.Name, owner)
 			f.reason = &r
 			continue
@@ -57,19 +60,36 @@ func find(w lb.Want, all []cloudscale.LoadBalancer) found {
 	return found{reason: &r}
 }
 
-// ownerOf returns the other Service that a load balancer belongs to, if there is
-// one: by our tags, or by its name, or because an older Service says so as well.
-func ownerOf(o *cloudscale.LoadBalancer, w lb.Want) string {
+// ownerOf returns whose a load balancer is, if it is not that of the Service: another
+// cluster's, whose tag it has, whatever the Service says; that of another Service, by
+// our tags, or by its name, or because an older Service says so as well.
+func (b *Backend) ownerOf(o *cloudscale.LoadBalancer, w lb.Want) string {
+	if cluster := o.Tags[tagCluster]; cluster != "" && !b.mine(cluster) && !slices.Contains(b.adoptFrom, cluster) {
+		return "cluster " + prose.Quote(cluster)
+	}
+	uid := o.Tags[tagUID]
+	if uid == string(w.Service.UID) {
+		return ""
+	}
+	if uid != "" && w.Lives != nil {
+		if other, lives := w.Lives(types.UID(uid)); lives {
+			return "Service " + other.String()
+		}
+	}
 	for _, other := range others(w) {
-		uid, says := o.Tags[tagUID], compat.UUID(&other) == o.UUID
+		says := compat.UUID(&other) == o.UUID
 		switch {
-		case uid == string(other.UID),
-			uid == "" && o.Name == compat.DefaultName(&other),
+		case uid == "" && o.Name == compat.DefaultName(&other),
 			uid == "" && says && (compat.UUID(&w.Service) != o.UUID || older(&other, &w.Service)):
-			return other.Key.String()
+			return "Service " + other.Key.String()
 		}
 	}
 	return ""
+}
+
+// mine says whether cluster, in a tag, is this one.
+func (b *Backend) mine(cluster string) bool {
+	return cluster != "" && (cluster == b.cluster || cluster == b.clusterUID)
 }
 
 // older says whether a is older than b: by creation time, then by UID.

@@ -21,8 +21,14 @@ func TestFind(t *testing.T) {
 		o.Tags = cloudscale.Tags{tagUID: uid}
 		return o
 	}
+	of := func(o cloudscale.LoadBalancer, cluster, uid string) cloudscale.LoadBalancer {
+		o.Tags = cloudscale.Tags{tagCluster: cluster, tagUID: uid}
+		return o
+	}
+	named := annotated(compat.AnnotationName, "stray")
 	twin := own
 	twin.UUID = "twin"
+	deleting := func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: now} }
 	young := func(s *corev1.Service) { s.CreationTimestamp = metav1.Time{Time: now.Add(time.Hour)} }
 	uuid := func(id string) edit { return annotated(compat.AnnotationUUID, id) }
 	for _, test := range []struct {
@@ -57,12 +63,23 @@ func TestFind(t *testing.T) {
 		{name: "the one that was copied", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{stray}, others: []*corev1.Service{other("second", "cafe", uuid("stray"), young)}, want: "stray"},
 		{name: "its first owner is gone", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{tagged(stray, "cafe")}, want: "stray"},
 		{name: "copied, and has its own", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{tagged(stray, "cafe"), own}, others: []*corev1.Service{other("first", "cafe")}, want: "own"},
+
+		{name: "another cluster's, by name", edits: []edit{named}, all: []cloudscale.LoadBalancer{of(stray, "theirs", "cafe")}, reason: LoadBalancerTaken},
+		{name: "another cluster's, by UUID", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{of(stray, "theirs", "cafe")}, reason: LoadBalancerTaken},
+		{name: "another cluster's, by UUID, deleted", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{of(stray, "theirs", "cafe")}, gone: true},
+		{name: "another cluster's, whose Service has the same UID", all: []cloudscale.LoadBalancer{of(own, "theirs", "deadbeef")}, reason: LoadBalancerTaken},
+		{name: "another cluster's, which an administrator gives away", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{of(stray, "former", "cafe")}, want: "stray"},
+		{name: "this cluster's, of a Service that is gone", edits: []edit{named}, all: []cloudscale.LoadBalancer{of(stray, "prod", "cafe")}, want: "stray"},
+		{name: "this cluster's, from before it had a name", all: []cloudscale.LoadBalancer{of(own, "5ce1", "deadbeef")}, want: "own"},
+		{name: "of a Service that is being deleted", edits: []edit{uuid("stray")}, all: []cloudscale.LoadBalancer{tagged(stray, "cafe")}, others: []*corev1.Service{other("first", "cafe", deleting)}, reason: LoadBalancerTaken},
+		{name: "of a Service that became another type", edits: []edit{named}, all: []cloudscale.LoadBalancer{tagged(stray, "cafe")}, others: []*corev1.Service{other("first", "cafe", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })}, reason: LoadBalancerTaken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := service(test.edits...)
 			w := wantOf(s, nil, test.others)
 			w.Gone = test.gone
-			f := find(w, test.all)
+			b := &Backend{cluster: "prod", clusterUID: "5ce1", adoptFrom: []string{"former"}}
+			f := b.find(w, test.all)
 			var ids []string
 			for _, o := range f.own {
 				ids = append(ids, o.UUID)

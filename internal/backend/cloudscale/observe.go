@@ -113,7 +113,7 @@ func (b *Backend) lookUp(ctx context.Context, w lb.Want, now time.Time) (found, 
 		if err != nil {
 			return found{}, fmt.Errorf("look for the load balancer: %w", err)
 		}
-		if f := find(w, all); len(f.own) > 0 || f.reason != nil || !since.Before(now) {
+		if f := b.find(w, all); len(f.own) > 0 || f.reason != nil || !since.Before(now) {
 			return f, nil
 		}
 	}

@@ -26,7 +26,7 @@ func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]l
 	var out []lb.Orphan
 	for _, o := range all {
 		uid := types.UID(o.Tags[tagUID])
-		if o.Tags[tagCluster] == b.cluster && uid != "" && !exists(uid) {
+		if b.mine(o.Tags[tagCluster]) && uid != "" && !exists(uid) {
 			namespace, name, _ := strings.Cut(o.Tags[tagService], "/")
 			out = append(out, lb.Orphan{ID: o.UUID, Service: types.NamespacedName{Namespace: namespace, Name: name}, UID: uid,
 				Reason: lb.LoadBalancerOrphaned.With(o.Name, o.UUID, o.Tags[tagService])})

@@ -34,7 +34,7 @@ var Reasons = lb.Table{
 		Do:    "Delete or rename the wrong ones in the control panel, or name the right one in annotation " + compat.AnnotationUUID + ".",
 		Text:  "Found more than one load balancer for this Service: %s. Delete or rename the wrong ones in the control panel. Fairlead changes none of them until then.", Sample: []any{"k8s-service-5f1c (6c1f…) and k8s-service-5f1c (90ab…)"}},
 	LoadBalancerTaken: {On: "Service", Warning: true,
-		Means: "The load balancer that annotation " + compat.AnnotationUUID + " or the name points to belongs to another Service. This happens when a Service is copied with its annotations.",
-		Do:    "Remove annotation " + compat.AnnotationUUID + ". The Service then gets its own load balancer.",
-		Text:  "Load balancer %s belongs to Service %s. Remove annotation " + compat.AnnotationUUID + " from this Service. It then gets its own load balancer.", Sample: []any{"k8s-service-77d0", "shop/web"}},
+		Means: "The load balancer that annotation " + compat.AnnotationUUID + " or the name points to belongs to another Service or to another cluster. This happens when a Service is copied with its annotations. Fairlead never changes that load balancer for this Service.",
+		Do:    "Remove annotation " + compat.AnnotationUUID + " and, if it has the name, " + compat.AnnotationName + ". The Service then gets its own load balancer. To move load balancers here from another cluster, start the controller with --adopt-from-cluster and the name of that cluster.",
+		Text:  "Load balancer %s belongs to %s. Remove annotation " + compat.AnnotationUUID + " or " + compat.AnnotationName + ", which names it, from this Service. It then gets its own load balancer.", Sample: []any{"k8s-service-77d0", "Service shop/web"}},
 }

@@ -310,6 +310,40 @@ func TestOrphans(t *testing.T) {
 	})
 }
 
+// Another cluster's load balancer is not touched, although a Service names it, unless
+// an administrator says so.
+func TestAnotherClusters(t *testing.T) {
+	for _, key := range []string{compat.AnnotationName, compat.AnnotationUUID} {
+		in(t, quick, 1, func(t *testing.T, c *account) {
+			theirs, err := c.backend.client.LoadBalancers.Create(t.Context(), cloudscale.NewLoadBalancer{Name: "theirs", Flavor: "lb-standard", Zone: "lpg1", Tags: cloudscale.Tags{tagCluster: "other", tagUID: "x"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Minute)
+			before := c.state()
+			c.service.Annotations[key] = map[string]string{compat.AnnotationName: "theirs", compat.AnnotationUUID: theirs.UUID}[key]
+			out, err := c.look()
+			as(t, out.Reason, LoadBalancerTaken, `belongs to cluster "other"`)
+			if err != nil || out.Ingress != nil {
+				t.Errorf("%v, %+v", err, out)
+			}
+			c.gone = true
+			if out, err = c.look(); err != nil || !out.Gone {
+				t.Errorf("%v, %+v", err, out)
+			}
+			if diff := cmp.Diff(before, c.state()); diff != "" {
+				t.Error(diff)
+			}
+			c.gone, c.backend.adoptFrom = false, []string{"other"}
+			c.settle()
+			all := c.sim.LoadBalancers()
+			if len(all) != 1 || all[0].UUID != theirs.UUID || all[0].Tags[tagCluster] != "prod" || all[0].Tags[tagUID] != "deadbeef" {
+				t.Errorf("not taken over: %+v", all)
+			}
+		})
+	}
+}
+
 // A Service that was copied with its annotations does not touch the other's load
 // balancer, not even when it is deleted.
 func TestCopiedService(t *testing.T) {

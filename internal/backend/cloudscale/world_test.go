@@ -111,6 +111,14 @@ func wantOf(s *corev1.Service, nodes []*corev1.Node, all []*corev1.Service) lb.W
 			w.Peers = append(w.Peers, *kubeapi.Service(o))
 		}
 	}
+	w.Lives = func(uid types.UID) (types.NamespacedName, bool) {
+		for _, o := range all {
+			if o.UID == uid {
+				return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, true
+			}
+		}
+		return types.NamespacedName{}, false
+	}
 	return w
 }
 

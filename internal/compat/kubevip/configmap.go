@@ -20,6 +20,7 @@ const (
 	global         = "global"
 	descending     = "desc"
 	namespaceFirst = "namespace-first"
+	honour         = "honour"
 	refuse         = "refuse"
 	retiredKey     = "kubevip-services"
 )
@@ -77,9 +78,9 @@ func (d *draft) read(key, value string) {
 			d.wrong(key, "%s is neither cidr-first nor namespace-first; cidr-first is used", prose.Quote(value))
 		}
 	case KeyOutside:
-		d.strict = value == refuse
-		if !d.strict && value != "honour" {
-			d.wrong(key, "%s is neither honour nor refuse; honour is used", prose.Quote(value))
+		d.strict = value != honour // what restricts, and cannot be read, restricts
+		if d.strict && value != refuse {
+			d.wrong(key, "%s is neither honour nor refuse; refuse is used", prose.Quote(value))
 		}
 	case retiredKey:
 		d.tell(key, Reasons.With(KeyUnknown, key, "it is no longer used"))
@@ -126,8 +127,8 @@ func (d *draft) readOf(namespace, prefix, value string) {
 	case KeyQuota:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
-			d.wrong(key, "%s is not a number of 1 or more; there is no limit now", prose.Quote(value))
-			return
+			d.wrong(key, "%s is not a number of 1 or more; no new address is assigned from the pool", prose.Quote(value))
+			n = lb.NothingNew
 		}
 		d.quotas[namespace] = n
 	}
@@ -193,9 +194,10 @@ func (d *draft) choose() {
 			delete(d.pools, key)
 		}
 	}
-	for namespace := range d.quotas {
+	for namespace, quota := range d.quotas {
 		key := KeyQuota + namespace
 		switch _, own := d.poolOf[namespace]; {
+		case quota == lb.NothingNew: // which is told already
 		case namespace == global && d.global == "":
 			d.tell(key, Reasons.With(KeyUnknown, key, "there is neither cidr-global nor range-global"))
 		case namespace != global && !own:

@@ -81,7 +81,7 @@ func checkPool(t *testing.T, p *lb.Pool, data map[string]string) {
 		}
 	}
 	nothing := len(p.Spans) == 0 && p.DHCP == [len(lb.Families)]bool{}
-	if nothing && p.Invalid == nil || p.Quota < 0 {
+	if nothing && p.Invalid == nil || p.Quota < lb.NothingNew {
 		t.Errorf("pool %s: invalid %v, %d addresses", p.Key, p.Invalid, len(p.Spans))
 	}
 }
@@ -104,7 +104,8 @@ func checkNamespace(t *testing.T, c *Config, namespace string) {
 }
 
 // checkSame: without the key of p, which has no effect, the rest means the same.
-// (A key of a pool that is invalid has one: it hides others.)
+// (A key of a pool that is invalid has one: it hides others. A limit that cannot be
+// read is the strictest.)
 func checkSame(t *testing.T, c, without *Config, p Problem) {
 	t.Helper()
 	for i := range c.Pools {
@@ -114,6 +115,9 @@ func checkSame(t *testing.T, c, without *Config, p Problem) {
 				continue
 			}
 			pool.Except, other.Except = nil, nil
+			if pool.Quota == lb.NothingNew {
+				other.Quota = lb.NothingNew
+			}
 			if !reflect.DeepEqual(pool, other) {
 				t.Errorf("without %s, which is wrong, pool %s differs:\n%v\n%v", p.Key, pool.Key, pool, other)
 			}

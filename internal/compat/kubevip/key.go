@@ -46,8 +46,9 @@ const (
 	KeyShared = "allow-shared-"
 
 	// KeyQuota limits how many addresses the namespace may have from its pool. With
-	// global, the limit applies to each namespace that uses the global pool. This key
-	// is specific to Fairlead.
+	// global, the limit applies to each namespace that uses the global pool. If the value is
+	// not a number of 1 or more, no new address is assigned from the pool. This key is
+	// specific to Fairlead.
 	//
 	// Type: number
 	// Default: no limit
@@ -82,8 +83,8 @@ const (
 	KeyPrecedence = "pool-precedence"
 
 	// KeyOutside applies to Services that request an address outside every pool that
-	// they may use. They get it with a warning. With refuse, they are pending until
-	// they request another one. This key is specific to Fairlead.
+	// they may use. They get it with a warning. With refuse, or a value that
+	// is neither, they are pending until they request another one. This key is specific to Fairlead.
 	//
 	// Type: "honour" or "refuse"
 	// Default: "honour"

@@ -1,6 +1,7 @@
 // Package kubevip translates the ConfigMap of kube-vip's cloud provider, and the
 // annotations that it and kube-vip read and write, into values of package lb. A
-// value that cannot be used is reported and does not affect others.
+// value that cannot be used is reported and does not affect others; one that restricts,
+// and cannot be read, counts as the strict one.
 package kubevip
 
 import (

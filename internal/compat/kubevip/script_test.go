@@ -76,7 +76,10 @@ func showPools(pools []lb.Pool) string {
 		if p.Descending {
 			out.WriteString("; highest first")
 		}
-		if p.Quota > 0 {
+		switch {
+		case p.Quota == lb.NothingNew:
+			out.WriteString("; nothing new")
+		case p.Quota > 0:
 			fmt.Fprintf(&out, "; %d for each namespace", p.Quota)
 		}
 		if p.Invalid != nil {

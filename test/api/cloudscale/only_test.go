@@ -21,9 +21,11 @@ import (
 	"fairlead.io/test/kit/tree"
 )
 
-// rights are all that a controller needs which serves nothing but a cloud: less
+// rights are all that a controller needs which serves nothing but a cloud: apart from
+// the UID of kube-system, by which it knows its cluster in the cloud, less
 // than the manifest of cloudscale's own controller gives.
 var rights = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"}},
 	{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"services/status"}, Verbs: []string{"patch"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
