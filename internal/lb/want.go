@@ -45,7 +45,7 @@ type Want struct {
 	// What a backend gets only if it says that it needs it.
 	Nodes     []Node
 	Endpoints []Endpoint
-	Peers     []Service // other Services of its classes, sorted by name
+	Peers     []Service // all Services of its classes, this one too, sorted by name
 	// Lives returns the Service with that UID, of any type and class and be it about
 	// to be deleted, if there is one; with Peers.
 	Lives func(types.UID) (types.NamespacedName, bool)
