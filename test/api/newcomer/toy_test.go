@@ -46,10 +46,9 @@ func (r toyReading) Amend(q *lb.Request, s *lb.Service, _ compat.Class) {
 	}
 }
 
-// toyBackend is a cloud of its own: it notes which Service has what.
-type toyBackend struct {
+type toyBackend struct { // a cloud of its own
 	mu    sync.Mutex
-	has   map[types.UID]lb.Orphan // ID is what it has
+	has   map[types.UID]lb.Orphan // by Service; ID is what it has
 	woken chan types.NamespacedName
 }
 
@@ -69,7 +68,7 @@ func (b *toyBackend) Sync(_ context.Context, w lb.Want) (out lb.Outcome, _ error
 		return lb.Outcome{Keep: true, Marks: lb.Marks{Finalizers: finalizers}}, nil
 	}
 	b.has[s.UID] = lb.Orphan{ID: want, Service: s.Key, UID: s.UID, Reason: lb.Reason{Code: "ToyOrphaned", Text: "Nobody plays with it."}}
-	out = lb.Outcome{Reason: w.Verdict.Reason, Condition: lb.ConditionSays, Ingress: []lb.Ingress{}}
+	out.Reason, out.Condition, out.Ingress = w.Verdict.Reason, lb.ConditionSays, []lb.Ingress{}
 	for _, a := range w.Verdict.Addresses {
 		out.Ingress = append(out.Ingress, lb.Ingress{IP: a.String(), Mode: lb.IPModeProxy})
 	}
