@@ -128,7 +128,7 @@ with NET_ADMIN and NET_RAW.`,
 			return err
 		}
 		o.Observer = observer
-		o.Announcer = layer2.New(layer2.Options{Log: o.Log, Refresh: interval, Sent: observer.Sent, Registry: registry})
+		o.Announcer = layer2.New(c.Context(), layer2.Options{Log: o.Log, Refresh: interval, Sent: observer.Sent, Registry: registry})
 		var ready atomic.Bool
 		o.Ready = func() { ready.Store(true) }
 		var beat atomic.Pointer[time.Time]

@@ -130,7 +130,7 @@ func newAgent(background context.Context, p parts) *agent {
 	}
 	a.proxy, a.api = &proxyHealth{changed: a.poke}, &apiHealth{changed: a.poke}
 	a.tables = newTables(p.tables, p.log, a.allow)
-	a.leases = dhcplease.New(dhcplease.Options{Node: p.node, Log: p.log, Host: leaseHost{a}, Open: p.openDHCP})
+	a.leases = dhcplease.New(background, dhcplease.Options{Node: p.node, Log: p.log, Host: leaseHost{a}, Open: p.openDHCP})
 	a.directory = newDirectory(a.leases)
 	return a
 }

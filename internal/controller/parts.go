@@ -44,7 +44,7 @@ type parts struct {
 // newParts makes all parts and ties them together; nothing runs yet.
 func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, mgr manager.Manager, writer kubernetes.Interface) *parts {
 	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, owners: newOwners(), poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
-	p.wakers = &wakers{all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
+	p.wakers = &wakers{ctx: ctx, all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
 	l := newLedger(p.wakers.wake)
 	l.alloc.SetOwner(p.owners.of)
 	l.alloc.SetWords(c.words())

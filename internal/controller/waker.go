@@ -62,6 +62,7 @@ func (w *waker) waiting() int {
 
 // wakers are those of all backends.
 type wakers struct {
+	ctx     context.Context
 	all     map[config.Backend]*waker
 	cache   client.Reader
 	classes *classes
@@ -86,7 +87,7 @@ func (w *wakers) of(key types.NamespacedName) *waker {
 		return nil
 	}
 	var s corev1.Service
-	if w.cache == nil || w.cache.Get(context.Background(), key, &s) != nil {
+	if w.cache == nil || w.cache.Get(w.ctx, key, &s) != nil {
 		return nil
 	}
 	if class := w.classes.of(kubeapi.Service(&s)); class != nil {

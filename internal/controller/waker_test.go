@@ -41,7 +41,7 @@ func TestWakersRoute(t *testing.T) {
 	c := several()
 	ofAnother := serviceOf("of another type", "", false)
 	ofAnother.Spec.Type = "ClusterIP"
-	w := &wakers{all: map[config.Backend]*waker{config.Announce: {}, config.KubeVIP: {}}, classes: c,
+	w := &wakers{ctx: t.Context(), all: map[config.Backend]*waker{config.Announce: {}, config.KubeVIP: {}}, classes: c,
 		cache: objectsOf(t, serviceOf("announced", "", false), serviceOf("given", "vip", false), serviceOf("nobody's", "other", false), ofAnother)}
 	queues := map[config.Backend]workqueue.TypedRateLimitingInterface[reconcile.Request]{}
 	for name, one := range w.all {

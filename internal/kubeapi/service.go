@@ -108,6 +108,7 @@ func familyPolicy(s *corev1.Service) lb.FamilyPolicy {
 		return lb.PreferDualStack
 	case corev1.IPFamilyPolicyRequireDualStack:
 		return lb.RequireDualStack
+	case corev1.IPFamilyPolicySingleStack:
 	}
 	return lb.SingleStack
 }

@@ -81,7 +81,7 @@ func (silence) Close() error                                         { return ni
 func newTestLeases(t *testing.T) (*Leases, *fakeHost) {
 	t.Helper()
 	host := &fakeHost{task: elect.Take, outcome: elect.Outcome{Owner: "a", Epoch: 7}}
-	l := New(Options{Node: "a", Log: slog.New(slog.DiscardHandler), Host: host, Open: func(string) (Port, error) { return silence{}, nil }})
+	l := New(t.Context(), Options{Node: "a", Log: slog.New(slog.DiscardHandler), Host: host, Open: func(string) (Port, error) { return silence{}, nil }})
 	t.Cleanup(l.Close)
 	return l, host
 }

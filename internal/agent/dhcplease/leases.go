@@ -96,14 +96,15 @@ type News struct {
 	err   error
 }
 
-// New returns no leases yet.
-func New(o Options) *Leases {
+// New returns no leases yet. They end when they are closed, not with ctx: what an
+// agent that is told to end still has to give back takes its time.
+func New(ctx context.Context, o Options) *Leases {
 	if o.Open == nil {
 		o.Open = func(iface string) (Port, error) { return dhcp.Open(iface) }
 	}
 	l := &Leases{o: o, log: o.Log, host: o.Host, book: newBook(), news: make(chan News), held: map[string]*holding{}, ports: map[string]openPort{},
 		tombstones: map[string]tombstone{}, written: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, refused: map[string]string{}, dirty: map[string]bool{}, postponed: map[string]bool{}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return l
 }
 

@@ -58,9 +58,10 @@ type port struct {
 	allowed atomic.Pointer[time.Time]
 }
 
-// New returns an announcer that follows no interface yet.
-func New(o Options) *Announcer {
-	ctx, cancel := context.WithCancel(context.Background())
+// New returns an announcer that follows no interface yet. It ends when it is closed,
+// not with ctx: an agent that is told to end hands its addresses over first.
+func New(ctx context.Context, o Options) *Announcer {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	frames := prometheus.NewCounter(framesOpts)
 	o.Registry.MustRegister(frames)
 	return &Announcer{o: o, frames: frames, ctx: ctx, cancel: cancel, news: make(chan agent.News), ports: map[string]*port{}}

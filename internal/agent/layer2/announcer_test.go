@@ -21,7 +21,7 @@ var _ agent.Announcer = (*Announcer)(nil)
 // Interfaces that cannot be opened, or of which nothing is known, do no harm: a
 // probe on them finds nobody, and they are tried again.
 func TestInterfacesThatAreNotThere(t *testing.T) {
-	a := New(Options{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	a := New(t.Context(), Options{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
 	defer a.Close()
 	addr := netip.MustParseAddr("192.0.2.7")
 	gone := link.Link{Name: "nosuch0", Index: 7, Up: true, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}}

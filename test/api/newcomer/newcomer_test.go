@@ -4,6 +4,7 @@ package newcomer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -110,7 +111,7 @@ func TestToyIsServed(t *testing.T) {
 	}
 	eventually(t, "web is gone", func() error {
 		if _, err := get("web"); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return errors.Join(errors.New("it is there"), err)
 		}
 		return toy.holds(web.UID, "")
 	})
