@@ -216,9 +216,6 @@ func (c *Configuration) complete() {
 // FromPools says whether the backend is for addresses from pools.
 func (b Backend) FromPools() bool { return b == Announce || b == KubeVIP }
 
-// FromPools says whether any class has addresses from pools.
-func (c *Configuration) FromPools() bool { return slices.ContainsFunc(c.Backends(), Backend.FromPools) }
-
 // Backends are those of the classes that are served, each once, sorted.
 func (c *Configuration) Backends() []Backend {
 	var out []Backend

@@ -10,7 +10,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"fairlead.io/internal/lb"
+	"fairlead.io/internal/kubeapi"
 )
 
 // owners knows which addresses belong to the cluster itself. Nobody gets one of
@@ -78,7 +78,7 @@ func (o *owners) change(before, now any) {
 	defer o.mu.Unlock()
 	switch old := before.(type) {
 	case *corev1.Service:
-		for _, a := range clusterIPs(old) {
+		for _, a := range kubeapi.ClusterIPs(old) {
 			if o.clusterIPs[a] == old.Namespace+"/"+old.Name {
 				delete(o.clusterIPs, a)
 			}
@@ -88,7 +88,7 @@ func (o *owners) change(before, now any) {
 	}
 	switch fresh := now.(type) {
 	case *corev1.Service:
-		for _, a := range clusterIPs(fresh) {
+		for _, a := range kubeapi.ClusterIPs(fresh) {
 			o.clusterIPs[a] = fresh.Namespace + "/" + fresh.Name
 		}
 	case *corev1.Node:
@@ -98,13 +98,4 @@ func (o *owners) change(before, now any) {
 			}
 		}
 	}
-}
-
-func clusterIPs(s *corev1.Service) (out []netip.Addr) {
-	for _, text := range s.Spec.ClusterIPs {
-		if a, err := lb.ParseAddr(text); err == nil {
-			out = append(out, a)
-		}
-	}
-	return out
 }

@@ -45,7 +45,10 @@ func (b *Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
 	}
 	out.Marks.Annotations = b.notes(&w.Service, &w.Verdict, w.Carrier)
 	if !slices.Equal(w.Service.Ingress, out.Ingress) {
-		out.Owns = fmt.Sprintf("status (%s instead of %s)", list(w.Service.Published()), list(w.Verdict.Addresses))
+		has, want := list(w.Service.Published()), list(w.Verdict.Addresses)
+		if out.Owns = fmt.Sprintf("status (%s instead of %s)", has, want); has == want {
+			out.Owns = "status (the ipMode of " + want + ")"
+		}
 	}
 	return out, nil
 }
