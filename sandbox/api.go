@@ -85,7 +85,7 @@ func startAPI(ctx context.Context, kube string, o Options) (*API, error) {
 }
 
 func (a *API) prepare() error {
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return err
 	}
@@ -220,10 +220,10 @@ func (a *API) WriteCounts() (map[Write]int, error) {
 
 func (a *API) auditLog() string { return filepath.Join(a.dir, "audit.log") }
 
-// freePort returns a port that nobody listens on now. It is below the ports
+// FreePort returns a port that nobody listens on now. It is below the ports
 // that Linux gives to outgoing connections (32768 and up), so that it is still
 // free after a server on it was killed.
-func freePort() (uint16, error) {
+func FreePort() (uint16, error) {
 	var err error
 	for range 50 {
 		port := uint16(20000 + rand.IntN(12000))

@@ -72,13 +72,13 @@ func (c *Cluster) initialState() (state, error) {
 			return state{}, err
 		}
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return state{}, err
 	}
 	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, BootID: bootID()}
 	if c.Cloud != "" {
-		if s.CloudPort, err = freePort(); err != nil {
+		if s.CloudPort, err = FreePort(); err != nil {
 			return state{}, err
 		}
 	}

@@ -3,7 +3,7 @@ package rig
 import (
 	"context"
 	"log/slog"
-	"net"
+	"net/netip"
 	"os/exec"
 	"sync"
 	"testing"
@@ -12,6 +12,7 @@ import (
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/reasons"
 	"fairlead.io/internal/setup"
+	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/process"
 )
 
@@ -55,13 +56,13 @@ func (r *Rig) Launch(t testing.TB, binary string, args ...string) *process.Proce
 	return process.Start(t, exec.Command(binary, append([]string{"controller", "--kubeconfig", r.API.Kubeconfig}, args...)...))
 }
 
-// FreeAddress is where a controller can listen.
+// FreeAddress is where a controller can listen, again and again: no outgoing
+// connection gets this port while the controller is stopped.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := sandbox.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port).String()
 }
