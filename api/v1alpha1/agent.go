@@ -11,6 +11,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Announced",type=integer,JSONPath=`.status.announced`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Agent struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -42,6 +43,56 @@ type AgentStatus struct {
 	// +listType=atomic
 	Leases []Lease `json:"leases,omitempty"`
 
+	// Unannounced are addresses of Services that no node announces, with the reason,
+	// at most 500 of them. One of the agents that are alive reports each.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=500
+	// +listType=atomic
+	Unannounced []Unannounced `json:"unannounced,omitempty"`
+
+	// Lost are the nodes whose agent stopped answering, as long as their Node
+	// objects are there. At most three agents report each.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=atomic
+	Lost []string `json:"lost,omitempty"`
+
+	// Version of the agent.
+	//
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// Interfaces of the node, without those of pods.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
+	Interfaces []Interface `json:"interfaces,omitempty"`
+
+	// Gateways of the node's default routes.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Gateways []string `json:"gateways,omitempty"`
+
+	// NameServers of the node, as in its resolv.conf.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	NameServers []string `json:"nameServers,omitempty"`
+
+	// KubeProxy is what the health check of kube-proxy on the node answers.
+	// Healthy; Unhealthy: it was healthy since the node's start and is not now;
+	// Never: it was not healthy yet; Absent: the node works without kube-proxy.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Healthy;Unhealthy;Never;Absent
+	KubeProxy string `json:"kubeProxy,omitempty"`
+
 	// Conditions of the agent. Ready: the node can announce, or the reason why not.
 	//
 	// +optional
@@ -72,6 +123,53 @@ type Announcement struct {
 	Protocol string `json:"protocol"`
 	// Since is when the node started to announce the address.
 	Since metav1.Time `json:"since"`
+}
+
+// Unannounced is one address that no node announces.
+type Unannounced struct {
+	// Address that nobody announces.
+	//
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
+	// +kubebuilder:validation:MaxLength=45
+	Address string `json:"address"`
+	// Services that have the address, as namespace/name.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Services []string `json:"services"`
+	// Reason why no node announces it.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason"`
+	// Message says it in a sentence.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message"`
+	// Since is when the last node stopped to announce it, or when the agent first
+	// saw it unannounced.
+	Since metav1.Time `json:"since"`
+}
+
+// Interface is one interface of a node.
+type Interface struct {
+	// Name of the interface.
+	//
+	// +kubebuilder:validation:MaxLength=15
+	Name string `json:"name"`
+	// Up says whether the interface has a link.
+	Up bool `json:"up"`
+	// Addresses of the interface with the length of their prefix, without those
+	// that Fairlead or kube-proxy put there.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
+	Addresses []string `json:"addresses,omitempty"`
+	// Obstacle is why the node cannot announce on this interface; empty if it can.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Obstacle string `json:"obstacle,omitempty"`
 }
 
 // AgentList is a list of agents.
