@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"net/http"
+	"strings"
 )
 
 // Auth authenticates the client to a cloud.
@@ -11,6 +12,29 @@ type Auth interface {
 	// the secrets in it, which are masked in whatever the cloud answers. It may
 	// call another server for a token; an error means that the request is not sent.
 	Authorize(ctx context.Context, r *http.Request) (secrets []string, err error)
+}
+
+// Renewer is an Auth whose proof ends, and can be replaced before it should.
+type Renewer interface {
+	Auth
+	// Rejected says that the cloud has answered 401 to a request that Authorize has
+	// completed. True: the next one gets another proof, so the call is worth one more
+	// attempt.
+	Rejected(r *http.Request) bool
+}
+
+// Basic is authentication by a user's name and password.
+type Basic struct {
+	User     string
+	Password *Secret
+}
+
+// Authorize adds both.
+func (b Basic) Authorize(_ context.Context, r *http.Request) ([]string, error) {
+	password := b.Password.Value()
+	r.SetBasicAuth(b.User, password)
+	_, encoded, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return []string{encoded, password}, nil
 }
 
 // Bearer is authentication by an access token.

@@ -100,10 +100,15 @@ func (c *Client) Do(ctx context.Context, call Call) error {
 			return fmt.Errorf("write body of %s %s: %w", call.Method, call.Path, err)
 		}
 	}
+	renewed := false
 	for n := 1; ; n++ {
 		err := c.attempt(ctx, call, body)
 		if err == nil {
 			return nil
+		}
+		if err.renewed && !renewed {
+			renewed = true
+			continue
 		}
 		pause, again := pauseAfter(err, n)
 		if !again || !wait(ctx, pause) {
@@ -146,10 +151,10 @@ func (c *Client) attempt(ctx context.Context, call Call, body []byte) *Error {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// A body that cannot be read must not hide the status.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-		for _, secret := range secrets {
-			text = []byte(strings.ReplaceAll(string(text), secret, mask(secret)))
+		c.explain(failed, []byte(Hide(string(text), secrets...)))
+		if renewer, can := c.auth.(Renewer); can && resp.StatusCode == http.StatusUnauthorized {
+			failed.renewed = renewer.Rejected(req)
 		}
-		c.explain(failed, text)
 		failed.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 		failed.OutcomeUnknown = call.writes() && outcomeUnknown(resp.StatusCode)
 		return failed

@@ -18,6 +18,8 @@ type Error struct {
 
 	// Status is what the cloud answered, or 0 if it did not.
 	Status int
+	// Type is the cloud's word for this sort of error, if it has such words.
+	Type string
 	// Messages are the cloud's words: by the field that it did not like, or under
 	// Detail.
 	Messages map[string]string
@@ -30,6 +32,7 @@ type Error struct {
 	OutcomeUnknown bool
 
 	retryAfter time.Duration
+	renewed    bool // the next attempt has another proof of who we are
 	cause      error
 }
 
@@ -69,11 +72,21 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.cause }
 
 // unsent is e as the error of a call that was not sent: it could not be
-// authorized. If the server that gives tokens has answered, its answer counts.
+// authorized. If the server that gives tokens has answered, its answer counts. But
+// it never says anything about the object: what it does not find or accept are
+// credentials.
 func (e *Error) unsent(err error) *Error {
 	e.cause = err
-	if answered, ok := errors.AsType[*Error](err); ok {
-		e.Status, e.retryAfter = answered.Status, answered.retryAfter
+	answered, ok := errors.AsType[*Error](err)
+	if !ok {
+		return e
+	}
+	e.retryAfter = answered.retryAfter
+	switch s := answered.Status; {
+	case s == http.StatusForbidden, s == http.StatusTooManyRequests, s >= 500:
+		e.Status = s
+	case s >= 400:
+		e.Status = http.StatusUnauthorized
 	}
 	return e
 }

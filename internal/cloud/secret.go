@@ -89,18 +89,34 @@ func (s *Secret) trimmed(value string) (string, error) {
 	return value, nil
 }
 
-// String is the secret as it may be seen: its first four characters.
+// String is the secret as it may be seen: the first four characters of a long one.
 func (s *Secret) String() string { return mask(s.Value()) }
 
 // GoString is as String: %#v must not show more.
 func (s *Secret) GoString() string { return s.String() }
 
-// mask shows enough of a secret to know which one it is.
+// minShown is the length from which on four characters of a secret give nothing
+// away. Passwords are shorter.
+const minShown = 20
+
+// mask shows enough of a token to know which one it is, and nothing of a password.
 func mask(secret string) string {
-	if len(secret) < 4 {
-		return ""
+	if len(secret) < minShown {
+		return hidden
 	}
 	return secret[:4] + strings.Repeat("*", len(secret)-4)
+}
+
+const hidden = "****"
+
+// Hide replaces secrets in a text that somebody else has written.
+func Hide(text string, secrets ...string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, hidden)
+		}
+	}
+	return text
 }
 
 // HeaderSafe refuses what cannot be sent as a part of a header: whatever

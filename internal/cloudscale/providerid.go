@@ -1,33 +1,13 @@
 package cloudscale
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/google/uuid"
-)
+import "fairlead.io/internal/cloud"
 
 // scheme is what providerIDs of Nodes begin with.
 const scheme = "cloudscale"
 
 // ProviderID names a server in the spec of its Node.
-func ProviderID(server string) string { return scheme + "://" + server }
+func ProviderID(server string) string { return cloud.ProviderID(scheme, server) }
 
 // ServerID returns the UUID in a providerID, in the form in which the cloud
 // writes it.
-func ServerID(providerID string) (string, error) {
-	begin, id, ok := strings.Cut(strings.TrimSpace(providerID), "://")
-	switch {
-	case !ok:
-		return "", fmt.Errorf("providerID %q has no \"://\"", providerID)
-	case begin != scheme:
-		return "", fmt.Errorf("providerID %q does not begin with %s://", providerID, scheme)
-	case id == "":
-		return "", fmt.Errorf("providerID %q names no server", providerID)
-	}
-	parsed, err := uuid.Parse(strings.TrimSpace(id))
-	if err != nil {
-		return "", fmt.Errorf("providerID %q names no server by a UUID", providerID)
-	}
-	return parsed.String(), nil
-}
+func ServerID(providerID string) (string, error) { return cloud.ServerID(scheme, providerID) }

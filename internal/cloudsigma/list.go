@@ -1,0 +1,93 @@
+package cloudsigma
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"fairlead.io/internal/cloud"
+)
+
+// page is an answer to a request for a list.
+type page[T any] struct {
+	Meta struct {
+		TotalCount *int `json:"total_count"`
+	} `json:"meta"`
+	Objects *[]json.RawMessage `json:"objects"`
+}
+
+// maxListings is how often a list is begun from its first page because it changed
+// while its pages were read.
+const maxListings = 3
+
+// errListChanges is temporary: the list changes faster than it can be read.
+var errListChanges = errors.New("the list changed while it was read")
+
+// List reads all objects. The cloud returns 20 unless it is asked for all, and not
+// more than it likes even then: the rest is on further pages.
+func (c *Collection[T]) List(ctx context.Context) ([]T, error) {
+	for range maxListings {
+		all, err := c.pages(ctx)
+		if !errors.Is(err, errListChanges) {
+			return all, err
+		}
+	}
+	return nil, fmt.Errorf("list all of kind %s: %w", c.kind, errListChanges)
+}
+
+func (c *Collection[T]) pages(ctx context.Context) ([]T, error) {
+	all, seen, total := []T{}, map[string]bool{}, -1
+	for {
+		p, err := c.page(ctx, len(all))
+		if err != nil {
+			return nil, err
+		}
+		if p.Objects == nil {
+			return nil, fmt.Errorf("list all of kind %s: the answer is not a list", c.kind)
+		}
+		if n := p.Meta.TotalCount; n != nil && total >= 0 && *n != total {
+			return nil, errListChanges
+		} else if n != nil {
+			total = *n
+		}
+		for _, raw := range *p.Objects {
+			var one T
+			if err := json.Unmarshal(raw, &one); err != nil {
+				return nil, fmt.Errorf("read %s in a list: %w", c.kind, err)
+			}
+			if seen[c.ID(&one)] {
+				return nil, errListChanges
+			}
+			seen[c.ID(&one)] = true
+			all = append(all, one)
+		}
+		switch {
+		case len(all) >= total:
+			return all, nil
+		case len(*p.Objects) == 0:
+			return nil, fmt.Errorf("list all of kind %s: got %d of %d", c.kind, len(all), total)
+		}
+	}
+}
+
+func (c *Collection[T]) page(ctx context.Context, offset int) (page[T], error) {
+	query := url.Values{"limit": {"0"}}
+	if offset > 0 {
+		query.Set("offset", strconv.Itoa(offset))
+	}
+	var p page[T]
+	err := c.transport.Do(ctx, cloud.Call{Method: http.MethodGet, Kind: c.kind, Path: c.path + c.detail, Query: query.Encode(), Out: &p})
+	return p, err
+}
+
+// wrongObjectError is an answer about something else than what was asked for: an
+// error that was sent as a success, or a list.
+type wrongObjectError struct{ kind, want, got string }
+
+func (e *wrongObjectError) Error() string {
+	return fmt.Sprintf("asked for %s %s and got %q", e.kind, e.want, e.got)
+}
