@@ -53,14 +53,23 @@ func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange) []cloud.Out
 	tags, err := t.Now(ctx)
 	failures := map[string]error{} // by the name of the tag
 	for round := 1; err == nil; round++ {
-		writes := plan(tags, slices.Concat(callers...))
-		for name := range failures { // those that will not get better
-			writes = slices.DeleteFunc(writes, func(w tagWrite) bool { return w.tag.Name == name })
+		written := false
+		for _, stage := range stages(slices.Concat(callers...)) {
+			writes := plan(tags, stage)
+			for name := range failures { // those that will not get better
+				writes = slices.DeleteFunc(writes, func(w tagWrite) bool { return w.tag.Name == name })
+			}
+			if len(writes) > 0 && round <= maxRounds {
+				t.write(ctx, writes, failures)
+				written, tags = true, done(tags, writes)
+			}
+			if slices.ContainsFunc(stage, func(c TagChange) bool { return failures[c.Name] != nil }) {
+				break // what comes next must not be without it
+			}
 		}
-		if len(writes) == 0 || round > maxRounds {
+		if !written {
 			break
 		}
-		t.write(ctx, writes, failures)
 		tags, err = t.Now(ctx)
 	}
 	for i, changes := range callers {
@@ -77,6 +86,33 @@ func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange) []cloud.Out
 				failure = &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)}
 			}
 			out[i].Err = errors.Join(out[i].Err, failure)
+		}
+	}
+	return out
+}
+
+// stages are changes in the order in which they are written: claims, all others, and
+// the end of claims.
+func stages(changes []TagChange) [3][]TagChange {
+	var out [3][]TagChange
+	for _, c := range changes {
+		if !c.Claims {
+			out[1] = append(out[1], c)
+			continue
+		}
+		begin, end := c, c
+		begin.Remove, end.Add = nil, nil
+		out[0], out[2] = append(out[0], begin), append(out[2], end)
+	}
+	return out
+}
+
+// done are tags as they are after writes, as far as that is known.
+func done(tags []Tag, writes []tagWrite) []Tag {
+	out := slices.Clone(tags)
+	for _, w := range writes {
+		if i := slices.IndexFunc(out, func(t Tag) bool { return t.UUID == w.tag.UUID }); i >= 0 && !w.remove {
+			out[i] = w.tag
 		}
 	}
 	return out

@@ -145,6 +145,8 @@ type Node struct {
 	// not excluded, and not about to be removed. Whether it is Ready is another
 	// matter.
 	Receives bool
+	// Cordoned nodes take no new pods: somebody is about to take them out of service.
+	Cordoned bool
 	// Agent says whether there is an agent on the node that can announce, and Lost
 	// whether other agents say that it has stopped answering. Both are only known to
 	// a backend that needs agents.
