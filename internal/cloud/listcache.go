@@ -112,6 +112,13 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
+// ReadAt is when the list was last asked for; zero if it has to be read again.
+func (c *ListCache[T]) ReadAt() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
 // Peek returns what is there, however old.
 func (c *ListCache[T]) Peek() []T {
 	c.mu.Lock()

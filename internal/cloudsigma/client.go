@@ -29,7 +29,7 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		Servers:       newServers(collection(t, "server", "servers/", "detail/", func(s *Server) string { return s.UUID })),
 		IPs:           collection(t, "ip", "ips/", "detail/", func(ip *IP) string { return ip.UUID }),
-		Tags:          newTags(collection(t, "tag", "tags/", "", func(t *Tag) string { return t.UUID })),
+		Tags:          newTags(t),
 		Subscriptions: collection(t, "subscription", "subscriptions/", "", func(s *Subscription) string { return string(s.ID) }),
 		transport:     t,
 	}, nil

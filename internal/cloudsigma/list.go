@@ -13,7 +13,7 @@ import (
 )
 
 // page is an answer to a request for a list.
-type page[T any] struct {
+type page struct {
 	Meta struct {
 		TotalCount *int `json:"total_count"`
 	} `json:"meta"`
@@ -29,9 +29,11 @@ var errListChanges = errors.New("the list changed while it was read")
 
 // List reads all objects. The cloud returns 20 unless it is asked for all, and not
 // more than it likes even then: the rest is on further pages.
-func (c *Collection[T]) List(ctx context.Context) ([]T, error) {
+func (c *Collection[T]) List(ctx context.Context) ([]T, error) { return c.list(ctx, c.path+c.detail) }
+
+func (c *Collection[T]) list(ctx context.Context, path string) ([]T, error) {
 	for range maxListings {
-		all, err := c.pages(ctx)
+		all, err := c.pages(ctx, path)
 		if !errors.Is(err, errListChanges) {
 			return all, err
 		}
@@ -39,10 +41,10 @@ func (c *Collection[T]) List(ctx context.Context) ([]T, error) {
 	return nil, fmt.Errorf("list all of kind %s: %w", c.kind, errListChanges)
 }
 
-func (c *Collection[T]) pages(ctx context.Context) ([]T, error) {
+func (c *Collection[T]) pages(ctx context.Context, path string) ([]T, error) {
 	all, seen, total := []T{}, map[string]bool{}, -1
 	for {
-		p, err := c.page(ctx, len(all))
+		p, err := c.page(ctx, path, len(all))
 		if err != nil {
 			return nil, err
 		}
@@ -74,13 +76,13 @@ func (c *Collection[T]) pages(ctx context.Context) ([]T, error) {
 	}
 }
 
-func (c *Collection[T]) page(ctx context.Context, offset int) (page[T], error) {
+func (c *Collection[T]) page(ctx context.Context, path string, offset int) (page, error) {
 	query := url.Values{"limit": {"0"}}
 	if offset > 0 {
 		query.Set("offset", strconv.Itoa(offset))
 	}
-	var p page[T]
-	err := c.transport.Do(ctx, cloud.Call{Method: http.MethodGet, Kind: c.kind, Path: c.path + c.detail, Query: query.Encode(), Out: &p})
+	var p page
+	err := c.transport.Do(ctx, cloud.Call{Method: http.MethodGet, Kind: c.kind, Path: path, Query: query.Encode(), Out: &p})
 	return p, err
 }
 

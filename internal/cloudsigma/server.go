@@ -157,15 +157,7 @@ func (s *Server) Attach(addr netip.Addr) {
 	}
 }
 
-// Detach removes the cards that have this address as their static one. The first
-// public card stays, whatever it has: it is the server's own.
+// Detach removes the cards that have this address as their static one.
 func (s *Server) Detach(addr netip.Addr) {
-	own := s.PublicNIC()
-	kept := make([]NIC, 0, len(s.NICs))
-	for i := range s.NICs {
-		if &s.NICs[i] == own || !s.NICs[i].static(addr) {
-			kept = append(kept, s.NICs[i])
-		}
-	}
-	s.NICs = kept
+	s.NICs = slices.DeleteFunc(slices.Clone(s.NICs), func(n NIC) bool { return n.static(addr) })
 }

@@ -13,7 +13,8 @@ type Tag struct {
 	// Resources are UUIDs: of an IP, its address.
 	Resources []string
 
-	raw map[string]json.RawMessage
+	whole bool // the cloud has said which resources
+	raw   map[string]json.RawMessage
 }
 
 // tagReadOnly are the fields of a tag that are not sent back.
@@ -33,7 +34,8 @@ func (t *Tag) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return fmt.Errorf("read tag: %w", err)
 	}
-	*t = Tag{UUID: f.UUID, Name: f.Name, raw: raw}
+	_, whole := raw["resources"]
+	*t = Tag{UUID: f.UUID, Name: f.Name, whole: whole, raw: raw}
 	for _, r := range f.Resources {
 		t.Resources = append(t.Resources, string(r))
 	}

@@ -1,6 +1,7 @@
 package cloudsigma
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,9 @@ type Tags struct {
 	// asTexts is the form of resources that the cloud has accepted last: texts
 	// instead of objects.
 	asTexts atomic.Bool
+	// detailed is where lists have the resources: below detail/. The cloud's
+	// documentation says so, its examples say that they do not have them there.
+	detailed atomic.Bool
 }
 
 // maxRounds is how often a change is made again because somebody else has undone
@@ -28,12 +32,30 @@ const maxRounds = 3
 // tagWriters is how many tags are written at the same time.
 const tagWriters = 10
 
-func newTags(c *Collection[Tag]) *Tags {
-	t := &Tags{Collection: c}
+func newTags(c *cloud.Client) *Tags {
+	t := &Tags{Collection: collection(c, "tag", "tags/", "", func(t *Tag) string { return t.UUID })}
+	t.ListCache = cloud.NewListCache(t.List, t.ID)
 	t.changes = cloud.NewBatches(func(ctx context.Context, _ string, changes [][]TagChange) []cloud.Outcome[[]Tag] {
 		return t.changeAll(ctx, changes)
 	})
 	return t
+}
+
+// List reads all tags with their resources.
+func (t *Tags) List(ctx context.Context) ([]Tag, error) {
+	for range 2 {
+		detailed := t.detailed.Load()
+		path := t.path
+		if detailed {
+			path += "detail/"
+		}
+		all, err := t.list(ctx, path)
+		if err != nil || !slices.ContainsFunc(all, func(tag Tag) bool { return !tag.whole }) {
+			return all, err
+		}
+		t.detailed.Store(!detailed)
+	}
+	return nil, errors.New("list all tags: they have no resources in the answer")
 }
 
 // Change makes changes and returns all tags as they were read afterwards. What is
@@ -143,7 +165,7 @@ func plan(tags []Tag, changes []TagChange) []tagWrite {
 	var out []tagWrite
 	for _, name := range names {
 		same := byName[name]
-		slices.SortFunc(same, func(a, b Tag) int { return compare(a.UUID, b.UUID) })
+		slices.SortFunc(same, func(a, b Tag) int { return cmp.Compare(a.UUID, b.UUID) })
 		missing := slices.DeleteFunc(unique(add[name]), func(r string) bool {
 			return slices.ContainsFunc(same, func(t Tag) bool { return t.Has(r) })
 		})
@@ -169,73 +191,88 @@ func plan(tags []Tag, changes []TagChange) []tagWrite {
 	return out
 }
 
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 func unique(all []string) []string {
 	all = slices.Clone(all)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// write does all writes at the same time, and notes what has failed for good.
-// What may have been done is seen in the next list.
+// write does all writes at the same time, and notes what has failed. What may have
+// been done is seen in the next list.
 func (t *Tags) write(ctx context.Context, writes []tagWrite, failures map[string]error) {
 	var mu sync.Mutex
+	note := func(name string, err error) {
+		if err == nil || cloud.IsNotFound(err) {
+			return // gone since the list: planned again
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		failures[name] = err
+	}
 	var all sync.WaitGroup
+	var fresh []Tag
 	free := make(chan struct{}, tagWriters)
 	for _, w := range writes {
+		if w.tag.UUID == "" {
+			fresh = append(fresh, w.tag)
+			continue
+		}
 		all.Go(func() {
 			free <- struct{}{}
 			defer func() { <-free }()
-			err := t.writeOne(ctx, w)
-			if err == nil || cloud.IsNotFound(err) {
-				return // gone since the list: planned again
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			failures[w.tag.Name] = err
+			note(w.tag.Name, t.writeOne(ctx, w))
 		})
+	}
+	if len(fresh) > 0 {
+		all.Go(func() { t.create(ctx, fresh, note) })
 	}
 	all.Wait()
 }
 
-func (t *Tags) writeOne(ctx context.Context, w tagWrite) error {
-	if w.remove {
-		path, err := t.one(w.tag.UUID)
-		if err != nil {
-			return err
+// create makes tags, all by one call. If the cloud does not like one of them, each
+// gets its own.
+func (t *Tags) create(ctx context.Context, tags []Tag, note func(string, error)) {
+	err := t.eitherForm(func(asTexts bool) error {
+		objects := make([]any, len(tags))
+		for i := range tags {
+			objects[i] = tags[i].definition(asTexts)
 		}
+		return t.transport.Do(ctx, cloud.Call{Method: http.MethodPost, Kind: t.kind, Path: t.path, In: map[string]any{"objects": objects}})
+	})
+	for i := range tags {
+		if cloud.IsInvalid(err) && len(tags) > 1 {
+			t.create(ctx, tags[i:i+1], note)
+		} else {
+			note(tags[i].Name, err)
+		}
+	}
+}
+
+// writeOne replaces or deletes a tag. What comes back is not looked at.
+func (t *Tags) writeOne(ctx context.Context, w tagWrite) error {
+	path, err := t.one(w.tag.UUID)
+	if err != nil {
+		return err
+	}
+	if w.remove {
 		return t.transport.Do(ctx, cloud.Call{Method: http.MethodDelete, Kind: t.kind, Path: path})
 	}
+	return t.eitherForm(func(asTexts bool) error {
+		return t.transport.Do(ctx, cloud.Call{Method: http.MethodPut, Kind: t.kind, Path: path, In: w.tag.definition(asTexts)})
+	})
+}
+
+// eitherForm sends resources in the form that was accepted last and, if the cloud
+// finds the request invalid, once more in the other one.
+func (t *Tags) eitherForm(send func(asTexts bool) error) error {
 	asTexts := t.asTexts.Load()
-	err := t.send(ctx, &w.tag, asTexts)
+	err := send(asTexts)
 	if !cloud.IsInvalid(err) {
 		return err
 	}
-	if again := t.send(ctx, &w.tag, !asTexts); again != nil {
+	if other := send(!asTexts); other != nil {
 		return err
 	}
 	t.asTexts.Store(!asTexts)
 	return nil
-}
-
-// send writes a tag, or makes it. What comes back is not looked at.
-func (t *Tags) send(ctx context.Context, tag *Tag, asTexts bool) error {
-	body := tag.definition(asTexts)
-	if tag.UUID == "" {
-		return t.transport.Do(ctx, cloud.Call{Method: http.MethodPost, Kind: t.kind, Path: t.path, In: map[string]any{"objects": []any{body}}})
-	}
-	path, err := t.one(tag.UUID)
-	if err != nil {
-		return err
-	}
-	return t.transport.Do(ctx, cloud.Call{Method: http.MethodPut, Kind: t.kind, Path: path, In: body})
 }
