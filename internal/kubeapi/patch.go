@@ -44,7 +44,7 @@ func Patch(s *lb.Service, o *lb.Outcome, now time.Time) Patches {
 		conditions = append(conditions, map[string]any{"$patch": "delete", "type": ConditionPlaced})
 	case len(placed) > 0 && !placed.Equal(s.Carriers):
 		conditions = append(conditions, metav1.Condition{Type: ConditionPlaced, Status: metav1.ConditionTrue,
-			Reason: string(lb.Placed), Message: placed.String(), LastTransitionTime: metav1.NewTime(now)})
+			Reason: reasonPlaced, Message: placed.String(), LastTransitionTime: metav1.NewTime(now)})
 	}
 	if len(conditions) > 0 {
 		status["conditions"] = conditions

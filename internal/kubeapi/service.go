@@ -25,6 +25,9 @@ const ConditionReady = "fairlead.io/Ready"
 // write annotations, but no status.
 const ConditionPlaced = "fairlead.io/Placed"
 
+// reasonPlaced is the reason of that condition. It says nothing: the message does.
+const reasonPlaced = "Placed"
+
 // Service returns s as a value. It shares the object's maps.
 func Service(s *corev1.Service) *lb.Service {
 	out := &lb.Service{

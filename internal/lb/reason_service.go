@@ -44,7 +44,6 @@ const (
 	FamiliesApart     Code = "FamiliesApart"
 	AddressReleased   Code = "AddressReleased"
 	OffSubnet         Code = "OffSubnet"
-	Placed            Code = "Placed"
 )
 
 var (
@@ -169,10 +168,6 @@ var serviceReasons = Table{
 		Means: "No DHCP server answers that assigns or renews the Service's address.",
 		Do:    "Start a DHCP server on the network of that interface, or name another interface in the Service's annotation. The agent asks again.",
 		Text:  "No DHCP server answers that assigns or renews an %s address on %s of node %s. Start one there, or name another interface with %s.", Sample: []any{IPv4, "eth0", "worker-1", "the Service's annotation"}},
-	Placed: {On: "Service", Ready: true,
-		Means: "The controller has chosen which nodes may carry each address. The condition fairlead.io/Placed says so, and agents on other nodes leave the address alone.",
-		Do:    "Nothing.",
-		Text:  "%s", Sample: []any{"192.0.2.7: worker-1; 192.0.2.8: worker-2"}},
 	Announced: {On: "Service", Ready: true, Event: true,
 		Means: "A node announces the Service's address.",
 		Do:    "Nothing.",

@@ -60,7 +60,7 @@ func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	defer b.mu.Unlock()
 	if !w.Gone {
 		if _, unknown := compat.Pool(s); unknown != "" {
-			o.tell = append(o.tell, Reasons.With(UnknownIPPool, unknown))
+			o.tell = append(o.tell, Reasons.With(UnknownAddressPool, unknown))
 		}
 		for _, addr := range w.Verdict.Addresses {
 			b.wanted(o, w, addr)
@@ -108,7 +108,7 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 			o.block(Reasons.With(AddressMissing, addr))
 			return false
 		case len(others) > 0:
-			o.tell = append(o.tell, Reasons.With(AddressShared, prose.And(quoted(others)), addr))
+			o.tell = append(o.tell, Reasons.With(AddressTaggedTwice, prose.And(quoted(others)), addr))
 		}
 		return true
 	}

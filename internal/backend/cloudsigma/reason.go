@@ -11,13 +11,13 @@ const (
 	AttachIgnored      lb.Code = "AttachIgnored"
 	AttachRefused      lb.Code = "AttachRefused"
 	AddressTaken       lb.Code = "AddressTaken"
-	AddressShared      lb.Code = "AddressTaggedTwice"
+	AddressTaggedTwice lb.Code = "AddressTaggedTwice"
 	NoCarrier          lb.Code = "NoCarrier"
 	AddressAttached    lb.Code = "AddressAttached"
 	AddressMoved       lb.Code = "AddressMoved"
 	AddressMissing     lb.Code = "AddressMissing"
 	DynamicAddress     lb.Code = "DynamicAddress"
-	UnknownIPPool      lb.Code = "UnknownIPPool"
+	UnknownAddressPool lb.Code = "UnknownAddressPool"
 	CredentialsInvalid lb.Code = "CredentialsInvalid"
 	AccessDenied       lb.Code = "AccessDenied"
 	AddressOrphaned    lb.Code = "AddressOrphaned"
@@ -37,7 +37,7 @@ var Reasons = lb.Table{
 		Means: "Somebody else uses the address: another cluster of the same account has tagged it, it is attached to a server that is no node of this cluster, or it has the tag of a Service of no cluster.",
 		Do:    "Nothing if the Service asked for no particular address: it gets another. Otherwise request another address, or take it away from whoever has it.",
 		Text:  "Address %s is not free: %s. Fairlead does not touch it.", Sample: []any{"192.0.2.7", `cluster "staging" has it`}},
-	AddressShared: {On: "Service", Ready: true, Warning: true, Event: true,
+	AddressTaggedTwice: {On: "Service", Ready: true, Warning: true, Event: true,
 		Means: "Another cluster has tagged an address that this Service has. This Service keeps it.",
 		Do:    "Remove the other cluster's tag from the address. Give each cluster of the account its own name.",
 		Text:  "Cluster %s has tagged address %s, which this Service has and keeps. Remove that tag, and give each cluster of the account its own name.", Sample: []any{`"staging"`, "192.0.2.7"}},
@@ -61,7 +61,7 @@ var Reasons = lb.Table{
 		Means: "The Service has an address without a subscription. CloudSigma may not lead traffic from outside to it, and may take it back.",
 		Do:    "Use the pool static in production: remove annotation " + compat.AnnotationPool + ", and subscribe to addresses.",
 		Text:  "Address %s is dynamic: it may not be reachable from outside, and CloudSigma may take it back. Use the pool static in production.", Sample: []any{"192.0.2.7"}},
-	UnknownIPPool: {On: "Service", Ready: true, Warning: true, Event: true,
+	UnknownAddressPool: {On: "Service", Ready: true, Warning: true, Event: true,
 		Means: "The annotation " + compat.AnnotationPool + " names a pool that does not exist. The pool static is used.",
 		Do:    "Set it to static or dynamic, or remove it.",
 		Text:  "Annotation " + compat.AnnotationPool + " is %q, which is neither static nor dynamic. Fairlead uses static.", Sample: []any{"moon"}},
