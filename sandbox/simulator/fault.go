@@ -26,7 +26,7 @@ type Fault struct {
 	Latency time.Duration `json:"latency,omitempty"`
 	// Status answers so instead of doing anything: 401, 403, 429, 503, …
 	Status     int           `json:"status,omitempty"`
-	Body       any           `json:"body,omitempty"`        // of the answer; default: what the status means
+	Body       any           `json:"body,omitempty"`        // of the answer; default: what the status means; a text that begins with "<" is sent as HTML
 	RetryAfter time.Duration `json:"retry_after,omitempty"` // a header of the answer
 	// Cut cuts the connection before anything is done.
 	Cut bool `json:"cut,omitempty"`
@@ -121,9 +121,9 @@ func ParseFault(raw []byte) (Fault, error) {
 	type plain Fault
 	texts := struct {
 		*plain
-		Latency    duration `json:"latency"`
-		RetryAfter duration `json:"retry_after"`
-		Changing   duration `json:"changing"`
+		Latency    Duration `json:"latency"`
+		RetryAfter Duration `json:"retry_after"`
+		Changing   Duration `json:"changing"`
 	}{plain: new(plain)}
 	if err := Strict(raw, &texts); err != nil {
 		return Fault{}, fmt.Errorf("read fault: %w", err)
@@ -133,14 +133,18 @@ func ParseFault(raw []byte) (Fault, error) {
 	return f, f.check()
 }
 
-type duration time.Duration
+// Duration is a text in JSON, such as "2s".
+type Duration time.Duration
 
 // UnmarshalText reads what time.ParseDuration reads.
-func (d *duration) UnmarshalText(text []byte) error {
+func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
+	*d = Duration(parsed)
 	return err
 }
+
+// MarshalText writes the same.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // String is what the log says of it; empty for none.
 func (f *Fault) String() string {

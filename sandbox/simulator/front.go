@@ -39,8 +39,11 @@ type API interface {
 // Answer to a request.
 type Answer struct {
 	Status int
-	Body   any // is written as JSON; nil: none
+	Body   any // is written as JSON, or as it is if it is HTML; nil: none
 }
+
+// HTML is what a proxy answers, whatever the API's form is.
+type HTML string
 
 // Clock tells the time. The default is the system's, and that of a bubble of
 // testing/synctest inside one.
@@ -63,7 +66,11 @@ type Front struct {
 	closed chan struct{}
 	close  func()
 
+	// RequestID, if the API has such, is a header with a number for each answer.
+	RequestID string
+
 	mu     sync.Mutex
+	number int
 	faults []*Fault
 	log    []Request
 	counts map[Call]int
@@ -105,6 +112,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for key, values := range f.header {
 		w.Header()[key] = values
 	}
+	if f.RequestID != "" {
+		w.Header().Set(f.RequestID, f.nextID())
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
 	if err != nil {
 		Write(w, Answer{http.StatusBadRequest, f.api.Refusal(http.StatusBadRequest, "The body could not be read.")})
@@ -144,6 +154,9 @@ func (f *Front) exchange(r *http.Request, fault *Fault) (a Answer, lost bool) {
 		case fault.Cut:
 			return Answer{}, true
 		case fault.Status != 0 && fault.Body != nil:
+			if page, is := fault.Body.(string); is && strings.HasPrefix(page, "<") {
+				return Answer{fault.Status, HTML(page)}, false
+			}
 			return Answer{fault.Status, fault.Body}, false
 		case fault.Status != 0:
 			return Answer{fault.Status, f.api.Refusal(fault.Status, "")}, false
@@ -162,10 +175,23 @@ func (f *Front) exchange(r *http.Request, fault *Fault) (a Answer, lost bool) {
 	}
 }
 
+func (f *Front) nextID() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.number++
+	return fmt.Sprintf("%08x", f.number)
+}
+
 // Write writes an answer.
 func Write(w http.ResponseWriter, a Answer) {
-	if a.Body == nil {
+	switch page, is := a.Body.(HTML); {
+	case a.Body == nil:
 		w.WriteHeader(a.Status)
+		return
+	case is:
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(a.Status)
+		_, _ = io.WriteString(w, string(page))
 		return
 	}
 	raw, err := json.Marshal(a.Body)
