@@ -160,6 +160,67 @@ func TestOtherAuth(t *testing.T) {
 	}
 }
 
+// renewing has a token that is refused until it is replaced.
+type renewing struct{ n *int }
+
+func (a renewing) Authorize(_ context.Context, r *http.Request) ([]string, error) {
+	r.Header.Set("Authorization", fmt.Sprint("Bearer ", *a.n))
+	return nil, nil
+}
+
+func (a renewing) Rejected(*http.Request) bool { *a.n++; return true }
+
+// A refused token is replaced once, not for ever.
+func TestRenewedAfter401(t *testing.T) {
+	for good, want := range map[string]int{"Bearer 0": 1, "Bearer 1": 2, "Bearer 7": 2} {
+		calls := 0
+		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if calls++; r.Header.Get("Authorization") != good {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+			_, _ = io.WriteString(w, `{}`)
+		})
+		c.auth = renewing{new(0)}
+		if err := create(t.Context(), c); calls != want || IsUnauthorized(err) != (good == "Bearer 7") {
+			t.Errorf("%s: %d calls, %v", good, calls, err)
+		}
+	}
+}
+
+// Whatever a token server says, it says nothing about the object.
+func TestTokenServerFindsNothing(t *testing.T) {
+	for status, is := range map[int]func(error) bool{404: IsUnauthorized, 400: IsUnauthorized, 403: IsForbidden} {
+		c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("called") })
+		c.auth = refusing{status}
+		if err := list(t.Context(), c); IsNotFound(err) || !is(err) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
+type refusing struct{ status int }
+
+func (a refusing) Authorize(context.Context, *http.Request) ([]string, error) {
+	return nil, &Error{Method: http.MethodPost, Path: "/token", Status: a.status}
+}
+
+func TestBasic(t *testing.T) {
+	password, err := NewSecret("password", "correct horse", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintln(w, user, password, r.Header.Get("Authorization"))
+	})
+	c.auth = Basic{"me", password}
+	err = list(t.Context(), c)
+	if text := fmt.Sprintf("%v %+v %#v %v", err, err, err, c.auth); !strings.Contains(text, "me **** Basic ****") || strings.Contains(text, "horse") || strings.Contains(text, "bWU6") {
+		t.Error(text)
+	}
+}
+
 func TestMask(t *testing.T) {
 	for token, want := range map[string]string{
 		testToken:       "abcd" + strings.Repeat("*", 28),

@@ -78,6 +78,7 @@ func (c *Collection[T]) Get(ctx context.Context, id string) (*T, error) {
 // Now reads the whole list. Callers who ask while others read wait for a list that
 // was begun after they asked.
 func (c *Collection[T]) Now(ctx context.Context) ([]T, error) {
+	c.Forget()
 	return c.Since(ctx, time.Now(), time.Time{})
 }
 

@@ -70,20 +70,47 @@ func (t *Tags) Change(ctx context.Context, changes ...TagChange) ([]Tag, error) 
 	return t.changes.Do(ctx, "", changes)
 }
 
+// changeAll makes the changes of several callers. If the cloud does not like a
+// change, those of the first and of the second half are made by themselves: in the
+// end only the wrong one fails.
 func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange) []cloud.Outcome[[]Tag] {
+	alone := len(callers) == 1
+	tags, failures, err := t.makeAll(ctx, slices.Concat(callers...), alone)
 	out := make([]cloud.Outcome[[]Tag], len(callers))
-	tags, err := t.Now(ctx)
-	failures := map[string]error{} // by the name of the tag
-	for round := 1; err == nil; round++ {
-		written := false
-		for _, stage := range stages(slices.Concat(callers...)) {
-			writes := plan(tags, stage)
-			for name := range failures { // those that will not get better
-				writes = slices.DeleteFunc(writes, func(w tagWrite) bool { return w.tag.Name == name })
+	refused := false
+	for i, changes := range callers {
+		out[i] = cloud.Outcome[[]Tag]{Value: tags, Err: err}
+		for _, c := range changes {
+			if err != nil || c.made(tags) {
+				continue
 			}
-			if len(writes) > 0 && round <= maxRounds {
-				t.write(ctx, writes, failures)
-				written, tags = true, done(tags, writes)
+			failure := failures[c.Name]
+			if failure == nil {
+				failure = &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)}
+			}
+			out[i].Err = errors.Join(out[i].Err, failure)
+			refused = refused || cloud.IsInvalid(failure)
+		}
+	}
+	if !refused || alone {
+		return out
+	}
+	half := len(callers) / 2
+	return slices.Concat(t.changeAll(ctx, callers[:half]), t.changeAll(ctx, callers[half:]))
+}
+
+// makeAll makes changes, and returns all tags as they are then, and what has failed
+// by the name of the tag.
+func (t *Tags) makeAll(ctx context.Context, changes []TagChange, alone bool) (tags []Tag, failures map[string]error, err error) {
+	failures = map[string]error{}
+	tags, err = t.Now(ctx)
+	for round := 0; err == nil && round < maxRounds; round++ {
+		written := false
+		for _, stage := range stages(changes) {
+			writes := slices.DeleteFunc(plan(tags, stage), func(w tagWrite) bool { return failures[w.tag.Name] != nil })
+			if len(writes) > 0 {
+				t.write(ctx, writes, failures, alone)
+				written, tags = true, after(tags, writes)
 			}
 			if slices.ContainsFunc(stage, func(c TagChange) bool { return failures[c.Name] != nil }) {
 				break // what comes next must not be without it
@@ -94,23 +121,7 @@ func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange) []cloud.Out
 		}
 		tags, err = t.Now(ctx)
 	}
-	for i, changes := range callers {
-		out[i].Value = tags
-		if out[i].Err = err; err != nil {
-			continue
-		}
-		for _, c := range changes {
-			if c.made(tags) {
-				continue
-			}
-			failure := failures[c.Name]
-			if failure == nil {
-				failure = &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)}
-			}
-			out[i].Err = errors.Join(out[i].Err, failure)
-		}
-	}
-	return out
+	return tags, failures, err
 }
 
 // stages are changes in the order in which they are written: claims, all others, and
@@ -129,8 +140,8 @@ func stages(changes []TagChange) [3][]TagChange {
 	return out
 }
 
-// done are tags as they are after writes, as far as that is known.
-func done(tags []Tag, writes []tagWrite) []Tag {
+// after are tags as they are after writes, as far as that is known.
+func after(tags []Tag, writes []tagWrite) []Tag {
 	out := slices.Clone(tags)
 	for _, w := range writes {
 		if i := slices.IndexFunc(out, func(t Tag) bool { return t.UUID == w.tag.UUID }); i >= 0 && !w.remove {
@@ -199,7 +210,7 @@ func unique(all []string) []string {
 
 // write does all writes at the same time, and notes what has failed. What may have
 // been done is seen in the next list.
-func (t *Tags) write(ctx context.Context, writes []tagWrite, failures map[string]error) {
+func (t *Tags) write(ctx context.Context, writes []tagWrite, failures map[string]error, alone bool) {
 	var mu sync.Mutex
 	note := func(name string, err error) {
 		if err == nil || cloud.IsNotFound(err) {
@@ -224,28 +235,31 @@ func (t *Tags) write(ctx context.Context, writes []tagWrite, failures map[string
 		})
 	}
 	if len(fresh) > 0 {
-		all.Go(func() { t.create(ctx, fresh, note) })
+		all.Go(func() {
+			err := t.create(ctx, fresh, alone)
+			for _, tag := range fresh {
+				note(tag.Name, err)
+			}
+		})
 	}
 	all.Wait()
 }
 
-// create makes tags, all by one call. If the cloud does not like one of them, each
-// gets its own.
-func (t *Tags) create(ctx context.Context, tags []Tag, note func(string, error)) {
-	err := t.eitherForm(func(asTexts bool) error {
+// create makes tags, all by one call. Some may be there although the cloud did not
+// like all of them, so that nothing is sent again without a look unless they are of
+// one caller.
+func (t *Tags) create(ctx context.Context, tags []Tag, alone bool) error {
+	send := func(asTexts bool) error {
 		objects := make([]any, len(tags))
 		for i := range tags {
 			objects[i] = tags[i].definition(asTexts)
 		}
 		return t.transport.Do(ctx, cloud.Call{Method: http.MethodPost, Kind: t.kind, Path: t.path, In: map[string]any{"objects": objects}})
-	})
-	for i := range tags {
-		if cloud.IsInvalid(err) && len(tags) > 1 {
-			t.create(ctx, tags[i:i+1], note)
-		} else {
-			note(tags[i].Name, err)
-		}
 	}
+	if !alone {
+		return send(t.asTexts.Load())
+	}
+	return t.eitherForm(send)
 }
 
 // writeOne replaces or deletes a tag. What comes back is not looked at.

@@ -170,7 +170,7 @@ func (s *Simulator) readConf(owner string, server *Server, raw json.RawMessage, 
 		return Conf{}, invalid(field, "IP %s is not subscribed", addr)
 	}
 	for other := range s.servers.All() {
-		if other != server && other.has(addr) {
+		if other.UUID != server.UUID && other.has(addr) {
 			return Conf{}, invalid(field, "IP %s is attached to server %s", addr, other.UUID)
 		}
 	}

@@ -329,7 +329,7 @@ func TestFirewall(t *testing.T) {
 		if _, _, again := c.Ports(); !again.Equal(time.Now().Add(30 * time.Second)) {
 			t.Error(again)
 		}
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		passes(c.node.UUID, first, true)
 		if err := c.EndSubscription(first); err != nil {
 			t.Fatal(err)

@@ -104,6 +104,12 @@ func (b *Backend) look(ctx context.Context, w *lb.Want) (*observation, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
+	if slices.ContainsFunc(w.Nodes, func(n lb.Node) bool { s, _ := serverOf(&n, a); return s == nil }) {
+		// It may be newer than the list.
+		if _, err := b.client.Servers.Within(ctx, cloud.LookAge); err != nil {
+			return nil, nil, err
+		}
+	}
 	unlock, err := b.lock(ctx, b.concerned(w, a))
 	if err != nil {
 		return nil, nil, err

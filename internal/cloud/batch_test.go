@@ -1,0 +1,95 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The first change is done alone, and what comes while it is done together.
+func TestBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		b := NewBatches(func(_ context.Context, id string, changes []int) []Outcome[string] {
+			<-time.After(time.Second)
+			batches = append(batches, slices.Sorted(slices.Values(changes)))
+			out := make([]Outcome[string], len(changes))
+			for i, n := range changes {
+				if out[i].Value = fmt.Sprint(id, n); n == 3 {
+					out[i].Err = errors.New("three")
+				}
+			}
+			return out
+		})
+		var all sync.WaitGroup
+		for n := range 5 {
+			all.Go(func() {
+				<-time.After(time.Duration(n) * 10 * time.Millisecond)
+				if got, err := b.Do(t.Context(), "x", n); got != fmt.Sprint("x", n) || (err != nil) != (n == 3) {
+					t.Errorf("%d: %s, %v", n, got, err)
+				}
+			})
+		}
+		all.Wait()
+		if got := fmt.Sprint(batches); got != "[[0] [1 2 3 4]]" {
+			t.Error(got)
+		}
+		if len(b.waiting) != 0 || len(b.locks.all) != 0 {
+			t.Error("something is kept")
+		}
+	})
+}
+
+// Who gives up takes nobody else along, and is not done if nobody has begun.
+func TestBatchesGivingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := map[int]bool{}
+		b := NewBatches(func(ctx context.Context, _ string, changes []int) []Outcome[int] {
+			out := make([]Outcome[int], len(changes))
+			select {
+			case <-time.After(time.Minute):
+				for _, n := range changes {
+					done[n] = true
+				}
+			case <-ctx.Done():
+				for i := range out {
+					out[i].Err = ctx.Err()
+				}
+			}
+			return out
+		})
+		do := func(n int, begin, patience time.Duration) error {
+			<-time.After(begin)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := b.Do(ctx, "x", n)
+			return err
+		}
+		var all sync.WaitGroup
+		all.Go(func() { _ = do(1, 0, time.Hour) })
+		all.Go(func() { // waits, and gives up before its turn
+			if err := do(2, time.Second, 10*time.Second); err == nil {
+				t.Error("done")
+			}
+		})
+		// Both wait for the second batch. Whoever leads it, the other's patience is enough.
+		all.Go(func() { _ = do(3, 2*time.Second, 70*time.Second) })
+		all.Go(func() {
+			if err := do(4, 3*time.Second, time.Hour); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Wait()
+		if err := do(5, 0, time.Second); err == nil {
+			t.Error("it went on although nobody waited")
+		}
+		if !done[1] || done[2] || !done[3] || !done[4] || done[5] || len(b.waiting) != 0 {
+			t.Error(done)
+		}
+	})
+}
