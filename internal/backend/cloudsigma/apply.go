@@ -2,6 +2,7 @@ package cloudsigma
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -107,7 +108,11 @@ func (b *Backend) cards(ctx context.Context, seen *observation, steps []lb.Step)
 			return nil
 		})
 		switch {
-		case !attach && cloud.IsNotFound(err): // the server is gone, and its cards with it
+		case !attach && cloud.IsNotFound(err):
+			// The server is gone, and its cards with it, unless its addresses say otherwise.
+			if err := b.gone(ctx, id, of[id]); err != nil {
+				return &cardError{of[id], nameOf(seen.account, id), err}
+			}
 			delete(seen.account.servers, id)
 		case err != nil:
 			return &cardError{of[id], nameOf(seen.account, id), err}
@@ -120,6 +125,21 @@ func (b *Backend) cards(ctx context.Context, seen *observation, steps []lb.Step)
 					ip.Server = &cloudsigma.Ref{UUID: id}
 				}
 			})
+		}
+	}
+	return nil
+}
+
+// gone is nil if no address is on a server that was not found.
+func (b *Backend) gone(ctx context.Context, server string, addresses []netip.Addr) error {
+	for _, addr := range addresses {
+		ip, err := b.client.IPs.Get(ctx, addr.String())
+		switch {
+		case cloud.IsNotFound(err):
+		case err != nil:
+			return err
+		case ip.Server != nil && ip.Server.UUID == server:
+			return fmt.Errorf("server %s was not found, but address %s is still on it", server, addr)
 		}
 	}
 	return nil

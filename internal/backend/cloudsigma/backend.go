@@ -110,7 +110,10 @@ func (b *Backend) look(ctx context.Context, w *lb.Want) (*observation, func(), e
 			return nil, nil, err
 		}
 	}
-	unlock, err := b.lock(ctx, b.concerned(w, a))
+	b.mu.Lock()
+	concerned := slices.DeleteFunc(b.concerned(w, a), func(addr netip.Addr) bool { return b.unclaimed(w, a, addr) && len(b.holders(addr, w)) > 0 })
+	b.mu.Unlock()
+	unlock, err := b.lock(ctx, concerned)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,9 +142,16 @@ func (b *Backend) lock(ctx context.Context, addresses []netip.Addr) (func(), err
 	return unlock, nil
 }
 
-// concerned are the addresses that a Service has, wants, or has claimed, sorted.
+// concerned are the addresses that a Service has, wants, or has claimed, and those
+// that this cluster has claimed for no Service, sorted.
 func (b *Backend) concerned(w *lb.Want, a *account) []netip.Addr {
-	out := slices.Concat(w.Verdict.Addresses, w.Service.Published(), a.tagged(compat.ClusterTag(b.cluster), compat.ServiceTag(w.Service.Key)))
+	mine := compat.ClusterTag(b.cluster)
+	out := slices.Concat(w.Verdict.Addresses, w.Service.Published(), a.tagged(mine, compat.ServiceTag(w.Service.Key)))
+	for _, addr := range a.tagged(mine, mine) {
+		if !a.served(addr) {
+			out = append(out, addr)
+		}
+	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
 }

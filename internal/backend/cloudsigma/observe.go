@@ -214,6 +214,13 @@ func (b *Backend) leftover(o *observation, w *lb.Want, addr netip.Addr) {
 		return // not ours
 	}
 	holders := b.holders(addr, w)
+	if b.unclaimed(w, a, addr) {
+		// Somebody ended while it claimed the address, or let it go.
+		if len(holders) == 0 && b.knowsAll(w) {
+			d.Free = append(d.Free, addr)
+		}
+		return
+	}
 	alike := slices.ContainsFunc(slices.Collect(maps.Keys(holders)), func(k types.NamespacedName) bool { return compat.ServiceTag(k) == d.Service })
 	for i := range w.Peers {
 		p := &w.Peers[i]
@@ -227,6 +234,17 @@ func (b *Backend) leftover(o *observation, w *lb.Want, addr netip.Addr) {
 	default:
 		d.Free = append(d.Free, addr)
 	}
+}
+
+// unclaimed says whether an address has the tag of this cluster, but of no Service,
+// and has nothing to do with the one of w.
+func (b *Backend) unclaimed(w *lb.Want, a *account, addr netip.Addr) bool {
+	return !a.served(addr) && !slices.Contains(w.Verdict.Addresses, addr) && !slices.Contains(w.Service.Published(), addr)
+}
+
+// knowsAll says whether every Service was looked at: then it is known what all want.
+func (b *Backend) knowsAll(w *lb.Want) bool {
+	return !slices.ContainsFunc(w.Peers, func(p lb.Service) bool { return b.memos[p.UID] == nil })
 }
 
 // load is how many other addresses each node carries, or is about to.
