@@ -118,7 +118,8 @@ func (w *world) restart() {
 }
 
 func (w *world) readPools() {
-	for range 20 { // a cloud that is away comes back
+	w.backend.forget() // no time may have passed
+	for range 20 {     // a cloud that is away comes back
 		pools, err := w.backend.Pools(w.t.Context(), w.values())
 		if err == nil {
 			w.ledger.SetPools(pools)
@@ -318,7 +319,7 @@ func (w *world) state() []string {
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out) // two clusters may have made two tags of one name
 }
 
 func (w *world) want(what string, lines ...string) {
@@ -353,4 +354,36 @@ func (w *world) toldOf(code lb.Code) string {
 		}
 	}
 	return ""
+}
+
+func key(s *corev1.Service) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+}
+
+// addServer adds a server that is no node.
+func (w *world) addServer(name, mode, address string) {
+	w.t.Helper()
+	if _, err := w.sim.AddServer(simulated.NewServer{Name: name, NICs: []simulated.NewNIC{{Mode: mode, Addr4: address}}}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.backend.forget()
+}
+
+// attach and detach are what somebody else does.
+func (w *world) attach(node, address string) {
+	w.t.Helper()
+	w.change(node, func(s *cloudsigma.Server) { s.Attach(netip.MustParseAddr(address)) })
+}
+
+func (w *world) detach(node string) {
+	w.t.Helper()
+	w.change(node, func(s *cloudsigma.Server) { s.NICs = s.NICs[:1] })
+}
+
+func (w *world) change(node string, f func(*cloudsigma.Server)) {
+	w.t.Helper()
+	stranger := clusterIn(w.t, w.sim, "stranger")
+	if _, err := stranger.backend.client.Servers.Change(w.t.Context(), w.servers[node], func(s *cloudsigma.Server) error { f(s); return nil }); err != nil {
+		w.t.Fatal(err)
+	}
 }
