@@ -63,7 +63,7 @@ type Allocator struct {
 type service struct {
 	req   lb.Request
 	extra netip.Addr // valid of one of several: see extras.go
-	ports portSet // of req
+	ports portSet    // of req
 	has   [len(lb.Families)]netip.Addr
 	// rank is the evidence that s has what it has. What the allocator gave itself
 	// is proven.
