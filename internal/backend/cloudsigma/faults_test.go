@@ -99,8 +99,9 @@ func TestEveryFaultOfEveryCall(t *testing.T) {
 							continue
 						}
 						s.run(t, func(w *world) {
-							f.Skip = call
-							w.sim.Fail(f)
+							fault := f
+							fault.Skip = call
+							w.sim.Fail(fault)
 							w.restarts = restarts
 						})
 						if t.Failed() {

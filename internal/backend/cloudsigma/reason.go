@@ -20,7 +20,6 @@ const (
 	UnknownAddressPool lb.Code = "UnknownAddressPool"
 	CredentialsInvalid lb.Code = "CredentialsInvalid"
 	AccessDenied       lb.Code = "AccessDenied"
-	AddressOrphaned    lb.Code = "AddressOrphaned"
 )
 
 // Reasons of this backend.
@@ -73,8 +72,4 @@ var Reasons = lb.Table{
 		Means: "The credentials do not allow what has to be done. What there is stays as it is.",
 		Do:    "Grant the user of the credentials access to the servers, addresses and tags of the cluster. The user must own the nodes' servers.",
 		Text:  "CloudSigma does not allow this with these credentials (%s). The user must have access to the nodes' servers, to addresses and to tags.", Sample: []any{"PUT /servers/…/: 403: permission"}},
-	AddressOrphaned: {On: "Service", Warning: true, Event: true,
-		Means: "An address has this cluster's tag, but no Service has it. Fairlead gives it to the next Service that needs one.",
-		Do:    "Nothing, or remove its tags and its NIC in the control panel.",
-		Text:  "Address %s has the tags %s, but no Service has it. Fairlead gives it to the next Service that needs one.", Sample: []any{"192.0.2.7", "cluster:prod and service:shop-web"}},
 }
