@@ -35,7 +35,7 @@ type inCloud struct {
 }
 
 // clouds are all of them.
-var clouds = []cloud{cloudscaleCloud}
+var clouds = []cloud{cloudscaleCloud, cloudsigmaCloud}
 
 // configuredClouds are those that the environment configures.
 func configuredClouds(getenv func(string) string) []config.Cloud {

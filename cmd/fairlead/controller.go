@@ -37,6 +37,7 @@ func newControllerCommand() *cobra.Command {
 		logs                   logFlags
 		metallb                metallbFlags
 		ccm                    ccmFlags
+		sigma                  cloudsigmaFlags
 		cloud                  controller.Backend
 		adoptFrom              []string
 		names                  setup.Names
@@ -53,7 +54,7 @@ or anywhere with access to the API server.`,
 	pod := podNamespaceOr("")
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
-	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, run as the cloud controller manager of cloudscale.ch; with $"+config.EnvKubeVIPNamespace+", $"+config.EnvKubeVIPConfigMap+" or $"+config.EnvKubeVIPClassMode+", replace kube-vip-cloud-provider)")
+	f.StringVar(&configFile, "config", "", "configuration file (default: serve Services without a class and those of class "+config.DefaultClass+"; with $CLOUDSCALE_ACCESS_TOKEN, run as the cloud controller manager of cloudscale.ch; with $CLOUDSIGMA_REGION, as that of CloudSigma; with $"+config.EnvKubeVIPNamespace+", $"+config.EnvKubeVIPConfigMap+" or $"+config.EnvKubeVIPClassMode+", replace kube-vip-cloud-provider)")
 	f.IntVar(&o.Workers, "workers", 16, "number of Services with addresses from pools to write concurrently; in a cloud, up to 100 are processed, which mostly wait for the cloud")
 	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "address of /healthz and /readyz; port 0 uses a free port and logs it")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "address of /metrics: plain HTTP on a loopback address; otherwise HTTPS, only for clients that the API server permits to get /metrics")
@@ -68,6 +69,7 @@ or anywhere with access to the API server.`,
 	metallb.add(f)
 	addIgnoredFlags(f, ignoredByController...)
 	ccm.add(f)
+	sigma.add(f)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if f.Changed("concurrent-service-syncs") && !f.Changed("workers") {
 			o.Workers = ccm.serviceSyncs
@@ -75,7 +77,7 @@ or anywhere with access to the API server.`,
 		if o.Workers < 1 {
 			return fmt.Errorf("--workers is %d, must be at least 1", o.Workers)
 		}
-		getenv := ccm.environment(os.Getenv)
+		getenv := sigma.environment(ccm.environment(os.Getenv))
 		names.KubeVIPMap = config.KubeVIPMapFrom(getenv)
 		if configFile != "" {
 			o.Config, err = config.Load(configFile)
@@ -96,6 +98,15 @@ or anywhere with access to the API server.`,
 		if o.Config, err = servedClasses(o.Config, &metallb, os.Environ()); err != nil {
 			return err
 		}
+		if kubeconfig, err = sigma.same("tenant-kubeconfig", sigma.kubeconfig, "kubeconfig", kubeconfig); err != nil {
+			return err
+		}
+		if o.MetricsAddress, err = sigma.same("metrics-bind-address", sigma.metrics, "metrics-address", o.MetricsAddress); err != nil {
+			return err
+		}
+		if o.HealthAddress, err = sigma.same("health-probe-bind-address", sigma.health, "health-address", o.HealthAddress); err != nil {
+			return err
+		}
 		names.MetalLBNamespace, names.Pod = metallb.namespace, podIn(metallb.namespace)
 		if o.MetricsAddress, err = metallb.metrics(o.MetricsAddress); err != nil {
 			return err
@@ -104,6 +115,9 @@ or anywhere with access to the API server.`,
 			return err
 		}
 		if o.Config, err = ccm.configuration(o.Config); err != nil {
+			return err
+		}
+		if o.Config, err = sigma.configuration(o.Config, getenv); err != nil {
 			return err
 		}
 		logs.level = ccm.level(logs.level)
@@ -122,7 +136,7 @@ or anywhere with access to the API server.`,
 		setup.Add(&o, names)
 		var n nodes.Options
 		ccm.nodes(&n)
-		if err := addClouds(c.Context(), &o, inCloud{getenv: os.Getenv, nodes: n, services: cloud, adoptFrom: adoptFrom}); err != nil {
+		if err := addClouds(c.Context(), &o, inCloud{getenv: getenv, nodes: n, services: cloud, adoptFrom: adoptFrom}); err != nil {
 			return err
 		}
 		o.Reasons = reasons.All

@@ -52,10 +52,11 @@ type (
 		Claim(s *lb.Service) string
 	}
 
-	// Inventory has pools of its own, such as the addresses of a cloud account. On
-	// an error the last ones stay; while there never were any, the class waits.
+	// Inventory has pools of its own, such as the addresses of a cloud account.
+	// services are all of its classes. On an error the last pools stay; while there
+	// never were any, the class waits.
 	Inventory interface {
-		Pools(ctx context.Context) ([]lb.Pool, error)
+		Pools(ctx context.Context, services []lb.Service) ([]lb.Pool, error)
 	}
 
 	// Runner runs in the leader until ctx ends and wakes Services for which something
@@ -64,9 +65,10 @@ type (
 		Run(ctx context.Context, wake func(...types.NamespacedName)) error
 	}
 
-	// Importer knows, at start, what Services have.
+	// Importer knows, at start, what Services have. services are all of type
+	// LoadBalancer, of any class.
 	Importer interface {
-		Import(ctx context.Context) (map[types.UID]lb.Held, error)
+		Import(ctx context.Context, services []lb.Service) (map[types.UID]lb.Held, error)
 	}
 
 	// Reaper finds what was made for Services that no longer exist. Whether it is

@@ -73,6 +73,10 @@ type TagChange struct {
 	Add, Remove []string
 	// DeleteEmpty deletes tags of the name that Remove leaves without a resource.
 	DeleteEmpty bool
+	// Claims: the tag says whose a resource is. It is added before all others, and
+	// removed after them, so that whoever ends in between leaves nothing that nobody
+	// owns.
+	Claims bool
 }
 
 // made says whether it is so.

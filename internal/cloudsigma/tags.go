@@ -105,14 +105,50 @@ func (t *Tags) makeAll(ctx context.Context, changes []TagChange, alone bool) (ta
 	failures = map[string]error{}
 	tags, err = t.Now(ctx)
 	for round := 0; err == nil && round < maxRounds; round++ {
-		writes := slices.DeleteFunc(plan(tags, changes), func(w tagWrite) bool { return failures[w.tag.Name] != nil })
-		if len(writes) == 0 {
+		written := false
+		for _, stage := range stages(changes) {
+			writes := slices.DeleteFunc(plan(tags, stage), func(w tagWrite) bool { return failures[w.tag.Name] != nil })
+			if len(writes) > 0 {
+				t.write(ctx, writes, failures, alone)
+				written, tags = true, after(tags, writes)
+			}
+			if slices.ContainsFunc(stage, func(c TagChange) bool { return failures[c.Name] != nil }) {
+				break // what comes next must not be without it
+			}
+		}
+		if !written {
 			break
 		}
-		t.write(ctx, writes, failures, alone)
 		tags, err = t.Now(ctx)
 	}
 	return tags, failures, err
+}
+
+// stages are changes in the order in which they are written: claims, all others, and
+// the end of claims.
+func stages(changes []TagChange) [3][]TagChange {
+	var out [3][]TagChange
+	for _, c := range changes {
+		if !c.Claims {
+			out[1] = append(out[1], c)
+			continue
+		}
+		begin, end := c, c
+		begin.Remove, end.Add = nil, nil
+		out[0], out[2] = append(out[0], begin), append(out[2], end)
+	}
+	return out
+}
+
+// after are tags as they are after writes, as far as that is known.
+func after(tags []Tag, writes []tagWrite) []Tag {
+	out := slices.Clone(tags)
+	for _, w := range writes {
+		if i := slices.IndexFunc(out, func(t Tag) bool { return t.UUID == w.tag.UUID }); i >= 0 && !w.remove {
+			out[i] = w.tag
+		}
+	}
+	return out
 }
 
 // tagWrite is a tag as it is to be: one without a UUID is made.

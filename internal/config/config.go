@@ -44,6 +44,8 @@ type Nodes struct {
 	// objects. "cloudscale": they get their providerID, labels and addresses from
 	// cloudscale.ch, and are deleted with their server. The access token is in
 	// $CLOUDSCALE_ACCESS_TOKEN, or in the file $CLOUDSCALE_ACCESS_TOKEN_FILE.
+	// "cloudsigma": the same from CloudSigma, with the region and the credentials in
+	// $CLOUDSIGMA_REGION and other variables.
 	Cloud Cloud `json:"cloud,omitempty"`
 }
 
@@ -57,6 +59,8 @@ type Class struct {
 	// announce addresses from pools. "kube-vip": Fairlead writes addresses from pools
 	// to the Service, and kube-vip announces them. "cloudscale": load balancers of
 	// cloudscale.ch, configured by the k8s.cloudscale.ch/… annotations of Services.
+	// "cloudsigma": addresses of an account at CloudSigma, attached to nodes, which
+	// announce them; it needs clusterName.
 	Backend Backend `json:"backend,omitempty"`
 
 	// Pools lists the configuration formats whose pools the class may use. "native":
@@ -78,6 +82,9 @@ const (
 	KubeVIP Backend = "kube-vip"
 	// Cloudscale makes load balancers at cloudscale.ch, which have addresses.
 	Cloudscale Backend = "cloudscale"
+	// CloudSigma takes addresses from an account at CloudSigma, and attaches them to
+	// nodes.
+	CloudSigma Backend = "cloudsigma"
 )
 
 // Cloud has the servers that the nodes are.
@@ -88,6 +95,8 @@ const (
 	NoCloud Cloud = "none"
 	// CloudscaleNodes are servers at cloudscale.ch.
 	CloudscaleNodes Cloud = "cloudscale"
+	// CloudSigmaNodes are servers at CloudSigma.
+	CloudSigmaNodes Cloud = "cloudsigma"
 )
 
 // Names of configuration formats besides our own, as they are written in the file.
@@ -97,8 +106,8 @@ const (
 )
 
 var (
-	backends = []Backend{Announce, KubeVIP, Cloudscale}
-	clouds   = []Cloud{NoCloud, CloudscaleNodes}
+	backends = []Backend{Announce, KubeVIP, Cloudscale, CloudSigma}
+	clouds   = []Cloud{NoCloud, CloudscaleNodes, CloudSigmaNodes}
 	dialects = []lb.Dialect{lb.Native, metallbPools, kubevipPools}
 )
 

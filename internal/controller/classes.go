@@ -162,6 +162,15 @@ func (c *classes) fromPools(name config.Backend) bool {
 	})
 }
 
+// needAgents says whether a backend that serves a class needs to know which nodes
+// have agents.
+func (c *classes) needAgents() bool {
+	return slices.ContainsFunc(c.config.Backends(), func(name config.Backend) bool {
+		b := c.backends[name]
+		return b != nil && b.needs().Agents
+	})
+}
+
 // anyFromPools says whether any class has addresses from pools.
 func (c *classes) anyFromPools() bool {
 	for name := range c.backends {

@@ -144,8 +144,32 @@ func (i *importer) requestOf(s imported, namespaces map[string]map[string]string
 }
 
 func (i *importer) listServices(ctx context.Context) ([]imported, error) {
-	known := i.heldByBackends(ctx)
+	all, err := i.loadBalancers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := i.heldByBackends(ctx, all)
 	var out []imported
+	for n := range all {
+		s := &all[n]
+		class, name := i.classes.of(s), i.classes.leftBy(s)
+		if class != nil {
+			name = class.Backend
+		}
+		if name == "" || class != nil && !i.classes.settles(class) || class == nil && !i.classes.fromPools(name) {
+			continue
+		}
+		held, ok := known[name][s.UID]
+		if !ok {
+			held = i.classes.backends[name].held(s)
+		}
+		out = append(out, imported{service: s, class: class, backend: name, held: held})
+	}
+	return out, nil
+}
+
+// loadBalancers are all Services of that type.
+func (i *importer) loadBalancers(ctx context.Context) (out []lb.Service, err error) {
 	opts := metav1.ListOptions{Limit: importPage, FieldSelector: "spec.type=" + string(corev1.ServiceTypeLoadBalancer)}
 	for {
 		page, err := i.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, opts)
@@ -154,19 +178,7 @@ func (i *importer) listServices(ctx context.Context) ([]imported, error) {
 		}
 		for n := range page.Items {
 			page.Items[n].ManagedFields = nil
-			s := kubeapi.Service(&page.Items[n])
-			class, name := i.classes.of(s), i.classes.leftBy(s)
-			if class != nil {
-				name = class.Backend
-			}
-			if name == "" || class != nil && !i.classes.settles(class) || class == nil && !i.classes.fromPools(name) {
-				continue
-			}
-			held, ok := known[name][s.UID]
-			if !ok {
-				held = i.classes.backends[name].held(s)
-			}
-			out = append(out, imported{service: s, class: class, backend: name, held: held})
+			out = append(out, *kubeapi.Service(&page.Items[n]))
 		}
 		if opts.Continue = page.Continue; opts.Continue == "" {
 			return out, nil
@@ -176,14 +188,14 @@ func (i *importer) listServices(ctx context.Context) ([]imported, error) {
 
 // heldByBackends is what backends know that Services have. One that cannot be asked
 // stops nobody: what Services say counts then.
-func (i *importer) heldByBackends(ctx context.Context) map[config.Backend]map[types.UID]lb.Held {
+func (i *importer) heldByBackends(ctx context.Context, all []lb.Service) map[config.Backend]map[types.UID]lb.Held {
 	out := map[config.Backend]map[types.UID]lb.Held{}
 	for name, b := range i.classes.backends {
 		importer, ok := b.Backend.(backend.Importer)
 		if !ok {
 			continue
 		}
-		held, err := importer.Import(ctx)
+		held, err := importer.Import(ctx, all)
 		if err != nil {
 			i.log.Warn("cannot list what a backend holds; using the Services' status instead", "backend", name, "error", err)
 			continue

@@ -98,7 +98,9 @@ type knowing struct {
 	fails error
 }
 
-func (k *knowing) Import(context.Context) (map[types.UID]lb.Held, error) { return k.knows, k.fails }
+func (k *knowing) Import(context.Context, []lb.Service) (map[types.UID]lb.Held, error) {
+	return k.knows, k.fails
+}
 
 var _ backend.Importer = (*knowing)(nil)
 

@@ -12,8 +12,9 @@ import (
 
 const (
 	// inventoryPause is how often a backend is asked for its pools, unless it is
-	// resynced more often.
+	// resynced more often, or a Service waits for an address: inventoryHurry.
 	inventoryPause = time.Minute
+	inventoryHurry = 10 * time.Second
 	inventoryRetry = 2 * time.Second
 )
 
@@ -25,6 +26,12 @@ type inventory struct {
 	// changed is told after pools were read, and known when the ledger gets them for
 	// the first time; that one must only queue.
 	changed, known func()
+	// services are those of the backend's classes, and waiting says whether one of
+	// them waits for an address.
+	services func(context.Context) ([]lb.Service, error)
+	waiting  func() bool
+	// now has one value when the pools are to be read at once.
+	now chan struct{}
 
 	mu     sync.Mutex
 	pools  []lb.Pool
@@ -42,7 +49,11 @@ func newInventory(b *Backend, log *slog.Logger) *inventory {
 	if b.Resync > 0 {
 		pause = min(pause, b.Resync)
 	}
-	return &inventory{from: from, pause: pause, log: log}
+	return &inventory{
+		from: from, pause: pause, log: log, now: make(chan struct{}, 1),
+		services: func(context.Context) ([]lb.Service, error) { return nil, nil },
+		waiting:  func() bool { return false },
+	}
 }
 
 // pending says whether the pools are not known yet: the class waits, others go on.
@@ -66,25 +77,63 @@ func (i *inventory) take() []lb.Pool {
 	return i.pools
 }
 
+// again has the pools read at once; it never blocks.
+func (i *inventory) again() {
+	if i == nil {
+		return
+	}
+	select {
+	case i.now <- struct{}{}:
+	default: // they will be read anyway
+	}
+}
+
 // Start reads the pools until ctx ends; on an error the last ones stay.
 func (i *inventory) Start(ctx context.Context) error {
 	for {
-		next := i.pause
-		if pools, err := i.from.Pools(ctx); err != nil {
-			if ctx.Err() == nil {
-				i.log.Warn("could not read pools of a backend; keeping the last known ones", "error", err)
-			}
-			next = inventoryRetry
-		} else {
-			i.mu.Lock()
-			i.pools, i.loaded = pools, true
-			i.mu.Unlock()
-			i.changed()
+		err := i.read(ctx)
+		if err != nil && ctx.Err() == nil {
+			i.log.Warn("could not read pools of a backend; keeping the last known ones", "error", err)
 		}
+		if !i.rest(ctx, err != nil) {
+			return nil
+		}
+	}
+}
+
+func (i *inventory) read(ctx context.Context) error {
+	services, err := i.services(ctx)
+	if err != nil {
+		return err
+	}
+	pools, err := i.from.Pools(ctx, services)
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.pools, i.loaded = pools, true
+	i.mu.Unlock()
+	i.changed()
+	return nil
+}
+
+// rest waits until the pools are to be read again. It returns false if ctx ends
+// before.
+func (i *inventory) rest(ctx context.Context, failed bool) bool {
+	began, tick := time.Now(), min(i.pause, inventoryHurry)
+	if failed {
+		tick = inventoryRetry
+	}
+	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-time.After(next):
+			return false
+		case <-i.now:
+			return true
+		case <-time.After(tick):
+			if failed || i.waiting() || time.Since(began) >= i.pause {
+				return true
+			}
 		}
 	}
 }

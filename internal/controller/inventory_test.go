@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -79,6 +80,35 @@ func TestInventory(t *testing.T) {
 		<-ended
 		if len(a.asked) != 6 {
 			t.Errorf("asked after %v", a.asked)
+		}
+	})
+}
+
+// While a Service waits, pools are read more often; and at once where somebody says
+// so.
+func TestInventoryHurries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{all: []answer{{}}, began: time.Now()}
+		i := newInventory(&Backend{Backend: keeper{pools: a.next}}, quiet)
+		var waits atomic.Bool
+		i.changed, i.waiting = func() {}, waits.Load
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = i.Start(ctx)
+		}()
+		<-time.After(25 * time.Second)
+		waits.Store(true)
+		<-time.After(10 * time.Second)
+		waits.Store(false)
+		<-time.After(12 * time.Second)
+		i.again()
+		<-time.After(61 * time.Second)
+		cancel()
+		<-ended
+		if diff := gocmp.Diff([]time.Duration{0, 30 * time.Second, 47 * time.Second, 107 * time.Second}, a.asked); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

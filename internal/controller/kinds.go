@@ -41,6 +41,9 @@ func optionalKinds(c *classes) (out []compat.Kind) {
 			return append(out, compat.Kind{GroupVersionKind: kindAgent, Object: &v1alpha1.Agent{}, Without: f.Without()})
 		}
 	}
+	if c.needAgents() {
+		out = append(out, compat.Kind{GroupVersionKind: kindAgent, Object: &v1alpha1.Agent{}, Without: "no node is known to have an agent, so that no address is placed on any"})
+	}
 	return out
 }
 

@@ -52,7 +52,7 @@ type keeper struct {
 	pools func(context.Context) ([]lb.Pool, error)
 }
 
-func (k keeper) Pools(ctx context.Context) ([]lb.Pool, error) { return k.pools(ctx) }
+func (k keeper) Pools(ctx context.Context, _ []lb.Service) ([]lb.Pool, error) { return k.pools(ctx) }
 
 var (
 	_ backend.Backend   = idle{}

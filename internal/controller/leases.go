@@ -33,6 +33,11 @@ type agents struct {
 	mu     sync.Mutex
 	leases map[v1alpha1.LeaseOf]string
 	hosts  map[string]announcer // by address
+	living living
+
+	// placing wakes all Services of backends that place addresses on nodes with
+	// agents; nil if there are none.
+	placing func()
 }
 
 // announcer is the node that announces an address.
@@ -44,7 +49,7 @@ type announcer struct {
 // newAgents returns nil if no class needs what agents report.
 func newAgents(c *classes, kinds *apikinds.Set, wake func([]types.NamespacedName)) *agents {
 	a := &agents{kinds: kinds, wake: wake, dialects: followers(c)}
-	if len(a.dialects) == 0 {
+	if len(a.dialects) == 0 && !c.needAgents() {
 		return nil
 	}
 	return a
@@ -98,6 +103,11 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if now := livingOf(list.Items, nodes.Items); !now.equal(a.living) {
+		if a.living = now; a.placing != nil {
+			a.placing()
+		}
+	}
 	changed := map[string]bool{}
 	for _, pair := range [][2]map[v1alpha1.LeaseOf]string{{a.leases, leases}, {leases, a.leases}} {
 		for of, address := range pair[0] {

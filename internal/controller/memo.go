@@ -31,6 +31,10 @@ type memo struct {
 	warned bool
 
 	settled bool // what its status said at first sight was taken into account
+	// lacks: it has no address. It is read by others.
+	lacks atomic.Bool
+	// yielded are the addresses that somebody else turned out to have.
+	yielded []netip.Addr
 
 	// written is the resourceVersion our last write made. An older version of
 	// the object from the cache knows nothing of that write.
@@ -117,6 +121,18 @@ func (m *memos) forget(key types.NamespacedName) (uid types.UID, known bool) {
 	}
 	delete(m.all, key)
 	return have.uid, true
+}
+
+// waiting says whether any Service has no address.
+func (m *memos) waiting() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.all {
+		if one.lacks.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // countByReason is how many Services stand how.

@@ -74,11 +74,11 @@ var (
 )
 
 // nodeMembershipChanged: what counts is which nodes there are, what they are in a
-// cloud, and whether they take traffic.
-func nodeMembershipChanged() predicate.Funcs {
+// cloud, whether they take traffic, and if ready says so whether they are Ready.
+func nodeMembershipChanged(ready bool) predicate.Funcs {
 	p := nodeChanged(func(b, a *corev1.Node) bool {
 		before, after := kubeapi.Node(b), kubeapi.Node(a)
-		return before.ProviderID != after.ProviderID || before.Receives != after.Receives || !maps.Equal(before.Labels, after.Labels) ||
+		return before.ProviderID != after.ProviderID || before.Receives != after.Receives || ready && before.Ready != after.Ready || !maps.Equal(before.Labels, after.Labels) ||
 			!slices.Equal(before.Addresses, after.Addresses)
 	})
 	p.CreateFunc = func(e event.CreateEvent) bool { return !e.IsInInitialList }

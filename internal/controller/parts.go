@@ -84,9 +84,19 @@ func (p *parts) addServices() {
 		if svc.inventory != nil {
 			svc.inventory.changed = p.poolWake.wakeAll
 			svc.inventory.known = func() { p.wakers.all[name].wake(svc.all(p.ctx)...) }
+			svc.inventory.services, svc.inventory.waiting = svc.served, svc.memos.waiting
 			p.readings.inventories = append(p.readings.inventories, svc.inventory)
 		}
 		p.services = append(p.services, svc)
+		if b.needs().Agents && p.agents != nil {
+			before := p.agents.placing
+			p.agents.placing = func() {
+				if before != nil {
+					before()
+				}
+				p.wakers.all[name].wake(svc.all(p.ctx)...)
+			}
+		}
 		p.wakers.all[name] = &waker{}
 	}
 	p.registry.MustRegister(collector{p.ledger, p.services, p.o.Reasons}, p.waited)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -113,7 +114,12 @@ func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class
 	}
 	m.settled = true
 	w.Request = c.request(s, in, held, labels)
+	w.Request.Reallocate = w.Request.Reallocate || len(m.yielded) > 0
 	w.Verdict = c.ledger.settle(w.Request, published)
+	if !slices.Equal(m.yielded, w.Verdict.Addresses) {
+		m.yielded = nil
+	}
+	m.lacks.Store(len(w.Verdict.Addresses) == 0)
 	c.remark(s, &w.Request, &w.Verdict)
 	if len(w.Verdict.Addresses) > 0 {
 		w.Carrier = c.agents.host(w.Verdict.Addresses[0])
@@ -176,6 +182,10 @@ func (c *services) sync(ctx context.Context, w lb.Want, m *memo, held lb.Held) (
 		}
 		m.written, w.Service = written.Version, *written
 		out, err = c.backend.Sync(ctx, w)
+	}
+	if out.Yields && !w.DryRun {
+		m.yielded = w.Verdict.Addresses
+		c.inventory.again()
 	}
 	again, wrong := c.conclude(ctx, &w, m, held, &out)
 	switch {

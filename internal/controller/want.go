@@ -25,7 +25,11 @@ func (c *services) complete(ctx context.Context, w *lb.Want) error {
 			return fmt.Errorf("list nodes: %w", err)
 		}
 		for i := range nodes.Items {
-			w.Nodes = append(w.Nodes, kubeapi.Node(&nodes.Items[i]))
+			n := kubeapi.Node(&nodes.Items[i])
+			if needs.Agents {
+				n.Agent, n.Lost = c.agents.on(n.Name)
+			}
+			w.Nodes = append(w.Nodes, n)
 		}
 		slices.SortFunc(w.Nodes, func(a, b lb.Node) int { return strings.Compare(a.Name, b.Name) })
 	}

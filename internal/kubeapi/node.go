@@ -20,6 +20,7 @@ func Node(n *corev1.Node) lb.Node {
 		Labels:     n.Labels,
 		Ready:      NodeReady(n),
 		Receives:   !NodeExcluded(n) && !NodeDraining(n),
+		Cordoned:   n.Spec.Unschedulable,
 	}
 	for _, address := range n.Status.Addresses {
 		if a, err := lb.ParseAddr(address.Address); err == nil {

@@ -32,11 +32,22 @@ func Patch(s *lb.Service, o *lb.Outcome, now time.Time) Patches {
 	if o.Ingress != nil && !slices.Equal(s.Ingress, o.Ingress) {
 		status["loadBalancer"] = map[string]any{"ingress": orNil(Ingress(o.Ingress))}
 	}
+	var conditions []any
 	switch {
 	case o.Condition == lb.ConditionSays && !says(s, o.Reason):
-		status["conditions"] = []metav1.Condition{condition(s, o.Reason, now)}
+		conditions = append(conditions, condition(s, o.Reason, now))
 	case o.Condition == lb.ConditionGoes && s.Says != nil:
-		status["conditions"] = []any{map[string]any{"$patch": "delete", "type": ConditionReady}}
+		conditions = append(conditions, map[string]any{"$patch": "delete", "type": ConditionReady})
+	}
+	switch placed := o.Carriers; {
+	case s.Carriers != nil && (o.Condition == lb.ConditionGoes || placed != nil && len(placed) == 0):
+		conditions = append(conditions, map[string]any{"$patch": "delete", "type": ConditionPlaced})
+	case len(placed) > 0 && !placed.Equal(s.Carriers):
+		conditions = append(conditions, metav1.Condition{Type: ConditionPlaced, Status: metav1.ConditionTrue,
+			Reason: reasonPlaced, Message: placed.String(), LastTransitionTime: metav1.NewTime(now)})
+	}
+	if len(conditions) > 0 {
+		status["conditions"] = conditions
 	}
 	if ip := o.Marks.LoadBalancerIP; ip != nil && *ip != s.LoadBalancerIP {
 		spec := map[string]any{"loadBalancerIP": nil}

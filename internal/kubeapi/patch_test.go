@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"encoding/json"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -26,6 +27,13 @@ status:
   conditions:
   - {type: other, status: "True", reason: Other, message: Other., lastTransitionTime: "2026-03-01T09:00:00Z"}
   - {type: fairlead.io/Ready, status: "True", reason: Ready, message: Here., lastTransitionTime: "2026-03-01T10:00:00Z"}
+`
+
+// placed is one whose address is on a node.
+const placed = `
+metadata: {resourceVersion: "7"}
+status:
+  conditions: [{type: fairlead.io/Placed, status: "True", reason: Placed, message: "192.0.2.7: a", lastTransitionTime: "2026-03-01T09:00:00Z"}]
 `
 
 // Whatever an outcome is, it is one patch, after which there is none. What goes to the
@@ -61,6 +69,12 @@ func TestPatch(t *testing.T) {
 		"finalizers":     {service: has, outcome: lb.Outcome{Keep: true, Marks: lb.Marks{Finalizers: []string{"example.com/mine", "example.com/new"}}}, status: `{"metadata":{"finalizers":["example.com/new"],"resourceVersion":"7"}}`},
 		"finalizer goes": {service: has, outcome: lb.Outcome{Marks: lb.Marks{Removed: []string{"example.com/mine", "example.com/x"}}}, status: `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/mine"],"resourceVersion":"7"}}`},
 		"all in one":     {service: has, outcome: lb.Outcome{Reason: lb.Rebuilt(lb.Ready, "There.", true), Condition: lb.ConditionSays, Ingress: []lb.Ingress{}, Marks: lb.Marks{Annotations: map[string]string{"a": ""}, Labels: map[string]string{"c": ""}, Removed: []string{"example.com/mine"}}}, status: `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/mine"],"annotations":{"a":null},"labels":{"c":null},"resourceVersion":"7"},"status":{"conditions":[{"type":"fairlead.io/Ready","status":"True","lastTransitionTime":"2026-03-01T10:00:00Z","reason":"Ready","message":"There."}],"loadBalancer":{"ingress":null}}}`},
+
+		"placed":        {service: `{}`, outcome: lb.Outcome{Carriers: lb.Carriers{netip.MustParseAddr("192.0.2.7"): {"a", "b"}}}, status: `{"metadata":{"resourceVersion":""},"status":{"conditions":[{"type":"fairlead.io/Placed","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z","reason":"Placed","message":"192.0.2.7: a, b"}]}}`},
+		"placed so":     {service: placed, outcome: lb.Outcome{Carriers: lb.Carriers{netip.MustParseAddr("192.0.2.7"): {"a"}}}},
+		"stays placed":  {service: placed, outcome: lb.Outcome{}},
+		"off its nodes": {service: placed, outcome: lb.Outcome{Carriers: lb.Carriers{}}, status: `{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"$patch":"delete","type":"fairlead.io/Placed"}]}}`},
+		"gone":          {service: placed, outcome: lb.Outcome{Condition: lb.ConditionGoes}, status: `{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"$patch":"delete","type":"fairlead.io/Placed"}]}}`},
 
 		"in the spec":             {service: `{}`, outcome: lb.Outcome{Marks: lb.Marks{Annotations: map[string]string{"a": "b"}, LoadBalancerIP: text("192.0.2.7")}}, object: `{"metadata":{"annotations":{"a":"b"},"resourceVersion":""},"spec":{"loadBalancerIP":"192.0.2.7"}}`},
 		"off the spec":            {service: has, outcome: lb.Outcome{Marks: lb.Marks{Removed: []string{"example.com/mine"}, LoadBalancerIP: text("")}}, object: `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/mine"],"resourceVersion":"7"},"spec":{"loadBalancerIP":null}}`},

@@ -20,6 +20,14 @@ import (
 // ConditionReady is the type of our condition on Services.
 const ConditionReady = "fairlead.io/Ready"
 
+// ConditionPlaced is the type of the condition that names the nodes which may carry
+// the Service's addresses. It is in the status because agents believe it: tenants
+// write annotations, but no status.
+const ConditionPlaced = "fairlead.io/Placed"
+
+// reasonPlaced is the reason of that condition. It says nothing: the message does.
+const reasonPlaced = "Placed"
+
 // Service returns s as a value. It shares the object's maps.
 func Service(s *corev1.Service) *lb.Service {
 	out := &lb.Service{
@@ -47,7 +55,10 @@ func Service(s *corev1.Service) *lb.Service {
 		Ingress: ingress(s),
 	}
 	for i := range s.Status.Conditions {
-		if c := &s.Status.Conditions[i]; c.Type == ConditionReady {
+		switch c := &s.Status.Conditions[i]; c.Type {
+		case ConditionPlaced:
+			out.Carriers = lb.ParseCarriers(c.Message)
+		case ConditionReady:
 			out.Says = &lb.Condition{Reason: lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), True: c.Status == metav1.ConditionTrue, Since: c.LastTransitionTime.Time}
 		}
 	}

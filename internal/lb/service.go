@@ -33,6 +33,8 @@ type Service struct {
 	Ingress []Ingress
 	// Says is what our condition says, nil if there is none.
 	Says *Condition
+	// Carriers are the nodes that may carry its addresses; nil where nobody has said.
+	Carriers Carriers
 }
 
 // Condition is our condition on a Service.
@@ -143,6 +145,12 @@ type Node struct {
 	// not excluded, and not about to be removed. Whether it is Ready is another
 	// matter.
 	Receives bool
+	// Cordoned nodes take no new pods: somebody is about to take them out of service.
+	Cordoned bool
+	// Agent says whether there is an agent on the node that can announce, and Lost
+	// whether other agents say that it has stopped answering. Both are only known to
+	// a backend that needs agents.
+	Agent, Lost bool
 }
 
 // Endpoint is one address at which a pod of a Service serves a port.

@@ -66,6 +66,9 @@ type Outcome struct {
 	Ingress []Ingress
 	// Condition is what becomes of our condition.
 	Condition ConditionChange
+	// Carriers are the nodes that may carry the addresses; nil leaves what the Service
+	// says, empty removes it.
+	Carriers Carriers
 	// Marks to be changed.
 	Marks Marks
 	// Keep: Marks must be on the Service before anything is done outside; then Sync
@@ -82,6 +85,10 @@ type Outcome struct {
 
 	// Gone: nothing is left outside.
 	Gone bool
+	// Yields: somebody else has an address that was settled, and the Service has not
+	// had it yet. Pools are read again, and the Service gets another one, unless it
+	// asked for that one by name.
+	Yields bool
 	// Again is when to look again; 0: when something has changed.
 	Again time.Duration
 }
@@ -146,5 +153,7 @@ type Warning struct {
 	Reason Reason
 }
 
-// Needs are the parts of a Want that a backend reads. Others are not watched.
-type Needs struct{ Nodes, Endpoints, Peers bool }
+// Needs are the parts of a Want that a backend reads. Others are not watched. With
+// Agents, nodes say what is known of their agents, and whether they are Ready is
+// watched as well.
+type Needs struct{ Nodes, Agents, Endpoints, Peers bool }

@@ -113,6 +113,13 @@ func (s *Simulator) Subscribe(addr netip.Addr) {
 	s.change()
 }
 
+// AddDynamic gives the user an address without a subscription, which no server has.
+func (s *Simulator) AddDynamic(addr netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ips.Add(addr.String(), &IP{Address: addr, Owner: s.user.UUID, Idle: true})
+}
+
 // EndSubscription ends the one of an address. Where that is attached it stays;
 // where it was set by hand it is blocked.
 func (s *Simulator) EndSubscription(addr netip.Addr) error {

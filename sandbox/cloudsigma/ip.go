@@ -10,6 +10,9 @@ import (
 // IP is an address that an account has: by a subscription, or because one of its
 // servers got it by DHCP.
 type IP struct {
+	// Idle addresses are listed although they are neither subscribed nor on a server,
+	// which hardly ever happens.
+	Idle         bool
 	Address      netip.Addr
 	Owner        string
 	Subscription string // ID; empty: none
@@ -31,7 +34,7 @@ func (s *Simulator) ownIP(q *request, id string) (*IP, error) {
 // sees says whether an address is in the list of a user's: subscribed, or on one
 // of his servers.
 func (s *Simulator) sees(u *User, ip *IP) bool {
-	return ip.Owner == u.UUID && (ip.Subscription != "" || s.holder(ip.Address) != nil)
+	return ip.Owner == u.UUID && (ip.Subscription != "" || ip.Idle || s.holder(ip.Address) != nil)
 }
 
 // holder is the server that has an address by a static card or DHCP.
@@ -126,7 +129,7 @@ func (s *Simulator) free(prefixes []netip.Prefix, is4 bool) netip.Addr {
 
 // giveBack forgets addresses that nobody subscribes to and no server has.
 func (s *Simulator) giveBack() {
-	for _, ip := range s.ips.Where(func(ip *IP) bool { return ip.Subscription == "" && s.holder(ip.Address) == nil }) {
+	for _, ip := range s.ips.Where(func(ip *IP) bool { return ip.Subscription == "" && !ip.Idle && s.holder(ip.Address) == nil }) {
 		s.ips.Remove(ip.Address.String())
 		for tag := range s.tags.All() {
 			tag.Resources = slices.DeleteFunc(slices.Clone(tag.Resources), func(r string) bool { return r == ip.Address.String() })

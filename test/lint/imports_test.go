@@ -11,14 +11,14 @@ var layers = [][]string{
 	{"api/...", "internal/prose"},
 	{"internal/cloud", "internal/lb"},
 	{
-		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/cloudsigma", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/serve", "internal/wire",
 	},
 	{
 		"internal/apikinds", "internal/compat/cloud", "internal/compat/native",
 		"internal/member/membersim", // for tests and benchmarks
 	},
-	{"internal/compat/cloudscale", "internal/compat/kubevip", "internal/compat/metallb"},
+	{"internal/compat/cloudscale", "internal/compat/cloudsigma", "internal/compat/kubevip", "internal/compat/metallb"},
 	{"internal/backend/..."},
 	{"internal/agent/dhcplease", "internal/agent/write"},
 	{"internal/agent/sources"},

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	backend "fairlead.io/internal/backend/cloudsigma"
+	"fairlead.io/internal/cloudsigma"
+	compat "fairlead.io/internal/compat/cloudsigma"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/controller"
+	"fairlead.io/internal/nodes"
+)
+
+var cloudsigmaCloud = cloud{
+	nodes: config.CloudSigmaNodes, backend: config.CloudSigma,
+	configured: cloudsigmaIntended, add: addCloudSigma,
+}
+
+// addCloudSigma adds addresses and node controllers of CloudSigma.
+func addCloudSigma(_ context.Context, o *controller.Options, use inCloud) error {
+	options, err := cloudsigma.FromEnv(use.getenv)
+	if err != nil {
+		return fmt.Errorf("reach CloudSigma: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	options.Metrics = registry
+	client, err := cloudsigma.New(options)
+	if err != nil {
+		return fmt.Errorf("reach CloudSigma: %w", err)
+	}
+	o.Metrics = append(o.Metrics, registry)
+	o.Log.Info("using CloudSigma", "address", client.URL(), "credentials", options.Way(), "timeout", options.Timeout.String())
+	if use.looksAfterNodes {
+		n := use.nodes
+		n.REST, n.Log, n.Cloud = o.REST, o.Log, nodes.NewCloudSigma(client, options.Region)
+		o.Parts = append(o.Parts, nodes.New(n))
+		o.Metrics = append(o.Metrics, nodes.Metrics)
+	}
+	if use.servesClasses {
+		services := use.services
+		class := o.Config.Class("")
+		services.Backend = backend.New(backend.Options{Client: client, Cluster: o.Config.ClusterName, Log: o.Log,
+			Unclassed: class != nil && class.Backend == config.CloudSigma})
+		services.Plans, services.Workers = true, cloudWorkers
+		o.Backends[config.CloudSigma] = services
+		o.Dialects = append(o.Dialects, compat.Dialect{})
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package cloudsigma
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"fairlead.io/internal/cloud"
+	"fairlead.io/internal/cloudsigma"
+	compat "fairlead.io/internal/compat/cloudsigma"
+	"fairlead.io/internal/lb"
+)
+
+// cardError is a change of cards that failed.
+type cardError struct {
+	addresses []netip.Addr
+	server    string
+	cause     error
+}
+
+func (e *cardError) Error() string { return e.cause.Error() }
+func (e *cardError) Unwrap() error { return e.cause }
+
+// apply does the steps of a plan in their order: those that follow each other and are
+// of one kind together. The first failure ends it.
+func (b *Backend) apply(ctx context.Context, w *lb.Want, seen *observation, out *lb.Outcome) (done int, err error) {
+	was := map[netip.Addr][]string{}
+	for _, p := range seen.desired.Placed {
+		was[p.Address] = seen.account.attached(p.Address)
+	}
+	for rest := out.Plan.Steps; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(s lb.Step) bool { return s.Kind != rest[0].Kind || s.Kind == kindNIC && s.Verb != rest[0].Verb })
+		if n < 0 {
+			n = len(rest)
+		}
+		if rest[0].Kind == kindTag {
+			err = b.tag(ctx, w, seen, rest[:n])
+		} else {
+			err = b.cards(ctx, seen, rest[:n])
+		}
+		if err != nil {
+			b.forget()
+			return done, err
+		}
+		done += n
+		rest = rest[n:]
+	}
+	b.report(w, seen, out, was)
+	return done, nil
+}
+
+// tag writes tags, reads them back, and looks whether another cluster has claimed one
+// of the addresses meanwhile.
+func (b *Backend) tag(ctx context.Context, w *lb.Want, seen *observation, steps []lb.Step) error {
+	byName := map[string]*cloudsigma.TagChange{}
+	var changes []*cloudsigma.TagChange
+	for _, s := range steps {
+		c := byName[s.Name]
+		if c == nil {
+			c = &cloudsigma.TagChange{Name: s.Name, DeleteEmpty: compat.IsServiceTag(s.Name), Claims: s.Name == seen.desired.Cluster}
+			byName[s.Name], changes = c, append(changes, c)
+		}
+		addr := s.Body.(netip.Addr).String()
+		if s.Verb == lb.VerbAssign {
+			c.Add = append(c.Add, addr)
+		} else {
+			c.Remove = append(c.Remove, addr)
+		}
+	}
+	all := make([]cloudsigma.TagChange, len(changes))
+	for i, c := range changes {
+		all[i] = *c
+	}
+	tags, err := b.client.Tags.Change(ctx, all...)
+	if err != nil {
+		return err
+	}
+	seen.account.setTags(tags)
+	for _, p := range seen.desired.Placed {
+		if !seen.desired.Published[p.Address] && len(seen.account.others(p.Address, b.cluster)) > 0 {
+			return errContested
+		}
+	}
+	return nil
+}
+
+// cards makes or removes cards, all of a server at once.
+func (b *Backend) cards(ctx context.Context, seen *observation, steps []lb.Step) error {
+	var servers []string
+	of := map[string][]netip.Addr{}
+	for _, s := range steps {
+		if of[s.ID] == nil {
+			servers = append(servers, s.ID)
+		}
+		of[s.ID] = append(of[s.ID], s.Body.(netip.Addr))
+	}
+	attach := steps[0].Verb == lb.VerbCreate
+	for _, id := range servers {
+		now, err := b.client.Servers.Change(ctx, id, func(s *cloudsigma.Server) error {
+			for _, addr := range of[id] {
+				if attach {
+					s.Attach(addr)
+				} else {
+					s.Detach(addr)
+				}
+			}
+			return nil
+		})
+		switch {
+		case !attach && cloud.IsNotFound(err):
+			// The server is gone, and its cards with it, unless its addresses say otherwise.
+			if err := b.gone(ctx, id, of[id]); err != nil {
+				return &cardError{of[id], nameOf(seen.account, id), err}
+			}
+			delete(seen.account.servers, id)
+		case err != nil:
+			return &cardError{of[id], nameOf(seen.account, id), err}
+		default:
+			seen.account.servers[id] = *now
+		}
+		for _, addr := range of[id] {
+			b.client.IPs.Edit(addr.String(), func(ip *cloudsigma.IP) {
+				if ip.Server = nil; attach {
+					ip.Server = &cloudsigma.Ref{UUID: id}
+				}
+			})
+		}
+	}
+	return nil
+}
+
+// gone is nil if no address is on a server that was not found.
+func (b *Backend) gone(ctx context.Context, server string, addresses []netip.Addr) error {
+	for _, addr := range addresses {
+		ip, err := b.client.IPs.Get(ctx, addr.String())
+		switch {
+		case cloud.IsNotFound(err):
+		case err != nil:
+			return err
+		case ip.Server != nil && ip.Server.UUID == server:
+			return fmt.Errorf("server %s was not found, but address %s is still on it", server, addr)
+		}
+	}
+	return nil
+}
+
+// report logs what was done, and tells it in events.
+func (b *Backend) report(w *lb.Want, seen *observation, out *lb.Outcome, was map[netip.Addr][]string) {
+	b.mu.Lock()
+	m := b.memos[w.Service.UID]
+	first := m != nil && !m.known
+	if m != nil {
+		m.known, m.failures = true, 0
+	}
+	b.mu.Unlock()
+	service := w.Service.Key.String()
+	for _, p := range seen.desired.Placed {
+		log := b.log.With("address", p.Address.String(), "service", service, "node", p.Node)
+		moved := p.Why == "" && p.Server != "" && !slices.Contains(was[p.Address], p.Server)
+		switch published := seen.desired.Published[p.Address]; {
+		case moved && len(was[p.Address]) > 0:
+			from := was[p.Address][0]
+			out.Tell = append(out.Tell, Reasons.With(AddressMoved, p.Address, "server "+nameOf(seen.account, from), p.Node, whyNot(seen.nodes, from)))
+			log.Info("Attached address", "from", nameOf(seen.account, from))
+		case moved:
+			out.Tell = append(out.Tell, Reasons.With(AddressAttached, p.Address, p.Node))
+			log.Info("Attached address")
+			if !published {
+				log.Info("Assigned address")
+			}
+		case !published:
+			log.Info("Assigned address")
+		case first:
+			log.Info("Recovered address")
+		}
+	}
+	for _, addr := range seen.desired.Free {
+		b.log.Info("Released address", "address", addr.String(), "service", service)
+	}
+}
+
+// whyNot says why a server does not carry an address any more.
+func whyNot(nodes []candidate, server string) string {
+	for _, c := range nodes {
+		if c.server != nil && c.server.UUID == server {
+			if c.obstacle != "" {
+				return c.obstacle
+			}
+			return "it is on the other node as well"
+		}
+	}
+	return "it is no node of this cluster"
+}

@@ -1,0 +1,181 @@
+package cloudsigma
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/cloud"
+	"fairlead.io/internal/cloudsigma"
+	compat "fairlead.io/internal/compat/cloudsigma"
+	"fairlead.io/internal/lb"
+)
+
+// Options of a backend.
+type Options struct {
+	Client *cloudsigma.Client
+	// Cluster is this cluster's name in the account. It says whose an address is, and
+	// must be another one in each cluster.
+	Cluster string
+	// Unclassed says that Services without a class are this backend's: one that became
+	// another type had addresses by no other sign than its finalizer.
+	Unclassed bool
+	Log       *slog.Logger
+}
+
+// Backend gives Services addresses of an account. It is safe for concurrent use,
+// except for calls with the same Service.
+type Backend struct {
+	client    *cloudsigma.Client
+	cluster   string
+	unclassed bool
+	log       *slog.Logger
+
+	locks cloud.Locks // of addresses
+
+	mu    sync.Mutex
+	memos map[types.UID]*memo
+	// chosen are the nodes that addresses were placed on, so that Services which are
+	// placed at the same time see each other.
+	chosen map[netip.Addr]string
+	// warned of what is listed as an address and is none.
+	warned map[string]bool
+}
+
+// memo is what is remembered about a Service.
+type memo struct {
+	key   types.NamespacedName
+	wants []netip.Addr
+	known bool // it was looked at
+	// contested is since when another cluster has tagged an address too.
+	contested time.Time
+	// failures is how often a card could not be changed, one after the other.
+	failures int
+}
+
+// New makes a backend.
+func New(o Options) *Backend {
+	return &Backend{client: o.Client, cluster: o.Cluster, unclassed: o.Unclassed, log: o.Log,
+		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, warned: map[string]bool{}}
+}
+
+// Sync takes one look at a Service and does what can be done now.
+func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
+	s := &w.Service
+	kept := slices.Contains(s.Finalizers, lb.CleanupFinalizer)
+	if !w.DryRun {
+		b.want(&w)
+	}
+	switch {
+	case w.Gone && !b.mayHave(s):
+		return never(s), nil
+	case !w.Gone && !kept && !w.DryRun && len(w.Verdict.Addresses) > 0:
+		return lb.Outcome{Keep: true, Marks: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}}, nil
+	}
+	seen, unlock, err := b.look(ctx, &w)
+	if err != nil {
+		return failed(&w, err), err
+	}
+	defer unlock()
+	out := lb.Outcome{Plan: Plan(&seen.desired, seen.account), Tell: seen.tell, Yields: seen.yields, Again: seen.again}
+	if w.DryRun {
+		dry(&out, &w, seen)
+		return out, nil
+	}
+	done, err := b.apply(ctx, &w, seen, &out)
+	out.Done = done
+	if wrong := b.conclude(&out, &w, seen, err); wrong != nil {
+		return out, wrong
+	}
+	return out, nil
+}
+
+// look reads what there is while nobody else of this process changes the addresses
+// that concern a Service.
+func (b *Backend) look(ctx context.Context, w *lb.Want) (*observation, func(), error) {
+	since := time.Now().Add(-trust)
+	a, err := b.read(ctx, since)
+	if err != nil {
+		return nil, nil, err
+	}
+	if slices.ContainsFunc(w.Nodes, func(n lb.Node) bool { s, _ := serverOf(&n, a); return s == nil }) {
+		// It may be newer than the list.
+		if _, err := b.client.Servers.Within(ctx, cloud.LookAge); err != nil {
+			return nil, nil, err
+		}
+	}
+	b.mu.Lock()
+	concerned := slices.DeleteFunc(b.concerned(w, a), func(addr netip.Addr) bool { return b.unclaimed(w, a, addr) && len(b.holders(addr, w)) > 0 })
+	b.mu.Unlock()
+	unlock, err := b.lock(ctx, concerned)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a, err = b.read(ctx, since); err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return b.observe(w, a), unlock, nil
+}
+
+func (b *Backend) lock(ctx context.Context, addresses []netip.Addr) (func(), error) {
+	var held []func()
+	unlock := func() {
+		for _, u := range held {
+			u()
+		}
+	}
+	for _, a := range addresses { // sorted: nobody waits for another in a ring
+		u, err := b.locks.Lock(ctx, a.String())
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		held = append(held, u)
+	}
+	return unlock, nil
+}
+
+// concerned are the addresses that a Service has, wants, or has claimed, and those
+// that this cluster has claimed for no Service, sorted.
+func (b *Backend) concerned(w *lb.Want, a *account) []netip.Addr {
+	mine := compat.ClusterTag(b.cluster)
+	out := slices.Concat(w.Verdict.Addresses, w.Service.Published(), a.tagged(mine, compat.ServiceTag(w.Service.Key)))
+	for _, addr := range a.tagged(mine, mine) {
+		if !a.served(addr) {
+			out = append(out, addr)
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}
+
+// want notes what a Service wants, for others to see.
+func (b *Backend) want(w *lb.Want) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.memos[w.Service.UID]
+	if m == nil {
+		m = &memo{key: w.Service.Key}
+		b.memos[w.Service.UID] = m
+	}
+	if m.wants = w.Verdict.Addresses; w.Gone {
+		m.wants = nil
+	}
+}
+
+// Forget drops what is remembered about a Service that no longer exists.
+func (b *Backend) Forget(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.memos, uid)
+}
+
+// errContested ends a look: another cluster has claimed an address at the same time.
+var errContested = errors.New("another cluster has claimed the address at the same time")

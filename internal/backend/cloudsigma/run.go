@@ -1,0 +1,40 @@
+package cloudsigma
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// watchPause is how often the state of servers is read: a node whose server is
+// stopped or gone is dead.
+const watchPause = 10 * time.Second
+
+// Run wakes all Services when the cloud says that a server has started, stopped, come
+// or gone.
+func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
+	var before map[string]string
+	tick := time.NewTicker(watchPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		all, err := b.client.Servers.Within(ctx, watchPause/2)
+		if err != nil {
+			continue // whoever needs an answer reports it
+		}
+		now := map[string]string{}
+		for _, s := range all {
+			now[s.UUID] = s.Status
+		}
+		if before != nil && !maps.Equal(before, now) {
+			wake()
+		}
+		before = now
+	}
+}
