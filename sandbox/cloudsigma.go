@@ -38,6 +38,7 @@ func (cloudsigma) Argv(s simulator.Site) []string {
 func (cloudsigma) Seed(s simulator.Site) ([]byte, error) {
 	type object = map[string]any
 	servers, subscribed := []object{}, []netip.Addr{}
+	vlan := newUUID() // the LAN's own addresses are none of the cloud's
 	for _, n := range s.Nodes {
 		card := object{}
 		for _, a := range n.Public {
@@ -47,7 +48,7 @@ func (cloudsigma) Seed(s simulator.Site) ([]byte, error) {
 				card["ip_v6"] = a
 			}
 		}
-		servers = append(servers, object{"uuid": newUUID(), "name": n.Name, "nics": []object{card}})
+		servers = append(servers, object{"uuid": newUUID(), "name": n.Name, "nics": []object{card, {"vlan": vlan}}})
 	}
 	for _, p := range s.Floating {
 		a := p.Masked().Addr()
