@@ -3,6 +3,7 @@ package cloudsigma
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +78,27 @@ func TestImpersonation(t *testing.T) {
 			t.Errorf("%d tokens: a refused one is replaced once", got)
 		}
 	})
+}
+
+// An endpoint that is set is used for everything, over a real connection.
+func TestImpersonationAtEndpoint(t *testing.T) {
+	s, _ := simulated(t, sim.Knobs{})
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	o, err := FromEnv(env(EnvRegion, "zrh", EnvEndpoint, server.URL+"/api/2.0", EnvOAuthURL2, server.URL+"/auth", EnvClientID, "fairlead", EnvClientSecret, testToken, EnvUserEmail, "user@example.com"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	o.HTTP = transport
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ips, err := c.IPs.List(t.Context()); err != nil || len(ips) != 3 {
+		t.Errorf("%d IPs, %v", len(ips), err)
+	}
 }
 
 // A lifetime that is not told is 15 minutes.
