@@ -87,6 +87,14 @@ or anywhere with access to the API server.`,
 		if err != nil {
 			return err
 		}
+		if sigma.kubeconfig != "" {
+			// The cluster is another one than that of the pod, whose namespace it may not have.
+			for flag, namespace := range map[string]*string{"leader-elect-namespace": &leaderNamespace, "namespace": &o.Namespace} {
+				if !f.Changed(flag) {
+					*namespace = metav1.NamespaceSystem
+				}
+			}
+		}
 		leader, err := ccm.leadership(leadership{elect: leaderElect, namespace: leaderNamespace}, o.Config, configFile != "")
 		if err != nil {
 			return err

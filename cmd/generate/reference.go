@@ -19,6 +19,7 @@ var pages = map[string]func(*page) error{
 	"kinds.md":         kindsPage,
 	"annotations.md":   annotationsPage,
 	"cloudscale.md":    cloudscalePage,
+	"cloudsigma.md":    cloudsigmaPage,
 	"configuration.md": configurationPage,
 	"kube-vip.md":      kubevipPage,
 	"flags.md":         flagsPage,

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/internal/agent/dhcplease"
 	"fairlead.io/internal/elect"
@@ -76,6 +77,9 @@ func (d *directory) candidate(a netip.Addr) elect.Address {
 	}
 	var names []types.NamespacedName
 	for _, o := range announced {
+		if o.Placed { // what one says, all say that share it
+			out.Placed, out.Carriers = true, out.Carriers.Union(sets.New(o.Carriers[a]...))
+		}
 		names = append(names, o.Request.Service)
 	}
 	d.fillServing(&out, names)

@@ -225,6 +225,10 @@ func (c *Configuration) complete() {
 // FromPools says whether the backend is for addresses from pools.
 func (b Backend) FromPools() bool { return b == Announce || b == KubeVIP }
 
+// Places says whether the backend chooses the nodes that may carry an address, which
+// agents then announce.
+func (b Backend) Places() bool { return b == CloudSigma }
+
 // Backends are those of the classes that are served, each once, sorted.
 func (c *Configuration) Backends() []Backend {
 	var out []Backend

@@ -87,7 +87,7 @@ func (c *classes) slim(in any) (any, error) {
 	case *corev1.Node:
 		spec := corev1.NodeSpec{PodCIDRs: o.Spec.PodCIDRs}
 		if c.needNodes() {
-			spec.ProviderID, spec.Taints = o.Spec.ProviderID, o.Spec.Taints
+			spec.ProviderID, spec.Taints, spec.Unschedulable = o.Spec.ProviderID, o.Spec.Taints, o.Spec.Unschedulable
 		} else {
 			o.Labels = nil
 		}

@@ -65,6 +65,11 @@ type Address struct {
 	// that applies is for some Services only. Neither can then be done.
 	Unshareable bool
 
+	// Placed: the controller says which nodes may have the address; Carriers are their
+	// names, lb.AnyNode alone being all. Such an address needs no serving endpoint.
+	Placed   bool
+	Carriers sets.Set[string]
+
 	// AnyServing: a Service of the address has a serving endpoint somewhere.
 	AnyServing bool
 

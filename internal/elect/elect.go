@@ -13,7 +13,7 @@ func Elect(a Address, nodes []Node, claims []Claim) Outcome {
 		return Outcome{Why: Unshareable}
 	case len(a.Advertisements) == 0:
 		return Outcome{Why: NotAdvertised}
-	case !a.AnyServing:
+	case !a.AnyServing && !a.Placed:
 		return Outcome{Why: NoEndpoint}
 	}
 	best := first(&a, nodes)

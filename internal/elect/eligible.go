@@ -17,6 +17,7 @@ type Obstacle uint8
 const (
 	None Obstacle = iota
 	NotSelected
+	NotPlaced
 	Excluded
 	NotAlive
 	NetworkUnavailable
@@ -29,6 +30,7 @@ const (
 var obstacles = [...]string{
 	None:               "can have it",
 	NotSelected:        "is not selected by any nodeSelectors",
+	NotPlaced:          "is not where the controller has placed it",
 	Excluded:           "has the label node.kubernetes.io/exclude-from-external-load-balancers",
 	NotAlive:           "does not answer",
 	NetworkUnavailable: "has the condition NetworkUnavailable",
@@ -47,6 +49,8 @@ func obstacle(a *Address, n *Node) Obstacle {
 	switch {
 	case !selected(a, n.Labels):
 		return NotSelected
+	case a.Placed && !a.Carriers.Has(n.Name) && !a.Carriers.Has(lb.AnyNode):
+		return NotPlaced
 	case n.Excluded:
 		return Excluded
 	case !n.Alive:

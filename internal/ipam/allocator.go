@@ -33,6 +33,8 @@ type Allocator struct {
 	reservedFor map[types.NamespacedName][]netip.Addr
 
 	services map[types.NamespacedName]*service
+	extras   map[extraKey]*service
+	extrasOf map[types.NamespacedName][]netip.Addr
 	held     map[netip.Addr]*service // the first of its users
 	shared   map[group]*offers
 
@@ -56,10 +58,12 @@ type Allocator struct {
 	split   [][]*pool
 }
 
-// service is one Service: what it asks for, what it has, and what was answered.
+// service is one Service, or one of several addresses of it: what it asks for, what it
+// has, and what was answered.
 type service struct {
 	req   lb.Request
-	ports portSet // of req
+	extra netip.Addr // valid of one of several: see extras.go
+	ports portSet    // of req
 	has   [len(lb.Families)]netip.Addr
 	// rank is the evidence that s has what it has. What the allocator gave itself
 	// is proven.
@@ -115,7 +119,8 @@ func byAge(s, t *service) int {
 	}
 	return cmp.Or(
 		strings.Compare(s.req.Service.Namespace, t.req.Service.Namespace),
-		strings.Compare(s.req.Service.Name, t.req.Service.Name))
+		strings.Compare(s.req.Service.Name, t.req.Service.Name),
+		s.extra.Compare(t.extra))
 }
 
 // New returns an Allocator without pools.
@@ -123,6 +128,8 @@ func New() *Allocator {
 	return &Allocator{
 		owner:       func(netip.Addr) string { return "" },
 		services:    map[types.NamespacedName]*service{},
+		extras:      map[extraKey]*service{},
+		extrasOf:    map[types.NamespacedName][]netip.Addr{},
 		held:        map[netip.Addr]*service{},
 		shared:      map[group]*offers{},
 		waitAddress: map[netip.Addr]*queue{},
@@ -135,16 +142,10 @@ func New() *Allocator {
 // such an address by asking for it. It must be quick: it runs in every decision.
 func (a *Allocator) SetOwner(owner func(netip.Addr) string) { a.owner = owner }
 
-// Settle decides what the Service of r has, given the addresses that its status
-// publishes, and remembers it. The same arguments again give the same verdict.
-//
-// changed are the other Services whose verdict changed as a consequence, oldest
-// first: capacity returned to them, or they lost a contested address.
-//
-// The Allocator keeps r and the verdict's slices: do not change them.
-func (a *Allocator) Settle(r lb.Request, published []netip.Addr) (v lb.Verdict, changed []types.NamespacedName) {
+// settleEntry decides about the Service of r, or about its extra for x if x is valid.
+func (a *Allocator) settleEntry(r lb.Request, x netip.Addr, published []netip.Addr) (v lb.Verdict, changed []types.NamespacedName) {
 	a.claimImports()
-	s := a.enter(&r)
+	s := a.enter(&r, x)
 	for {
 		others := a.adoptPublished(s, published)
 		before := a.changes
@@ -158,34 +159,18 @@ func (a *Allocator) Settle(r lb.Request, published []netip.Addr) (v lb.Verdict, 
 	}
 }
 
-// Forget lets go of a Service that is deleted or no longer ours, and of all it
-// has.
-func (a *Allocator) Forget(name types.NamespacedName) (changed []types.NamespacedName) {
-	a.claimImports()
-	a.forget(name)
-	return a.finish(nil)
-}
-
-// Verdict returns what was last decided about a Service.
-func (a *Allocator) Verdict(name types.NamespacedName) (lb.Verdict, bool) {
-	s := a.services[name]
-	if s == nil || !s.settled {
-		return lb.Verdict{}, false
-	}
-	return s.verdict, true
-}
-
-// enter returns the entry of r's Service with r as its request.
-func (a *Allocator) enter(r *lb.Request) *service {
-	s := a.services[r.Service]
+// enter returns the entry of r's Service, or its extra for x if x is valid, with r as
+// its request.
+func (a *Allocator) enter(r *lb.Request, x netip.Addr) *service {
+	s := a.entry(r.Service, x)
 	if s != nil && s.req.UID != r.UID {
-		a.forget(r.Service)
+		a.forgetEntry(r.Service, x)
 		s = nil
 	}
 	switch {
 	case s == nil:
-		s = &service{req: *r, ports: newPortSet(r.Ports), granted: grantedTo(r)}
-		a.services[r.Service] = s
+		s = &service{req: *r, extra: x, ports: newPortSet(r.Ports), granted: grantedTo(r)}
+		a.setEntry(r.Service, x, s)
 		a.count(nil, r)
 	case sharesLike(&s.req, r) && s.req.Created.Equal(r.Created):
 		s.asks(r)
@@ -207,14 +192,14 @@ func grantedTo(r *lb.Request) string {
 	return r.Pool
 }
 
-func (a *Allocator) forget(name types.NamespacedName) {
-	s := a.services[name]
+func (a *Allocator) forgetEntry(name types.NamespacedName, x netip.Addr) {
+	s := a.entry(name, x)
 	if s == nil {
 		return
 	}
 	s.gone = true
 	a.unwait(s)
-	delete(a.services, name)
+	a.dropEntry(name, x)
 	a.count(s, nil)
 	for _, f := range lb.Families {
 		if was := s.has[f]; was.IsValid() {
@@ -241,7 +226,7 @@ func (a *Allocator) reconsiderAll() {
 	a.waitAddress = map[netip.Addr]*queue{}
 	a.waitGroup = map[group]map[lb.Port]*queue{}
 	var lacking []*service
-	for _, s := range a.services {
+	for s := range a.entries() {
 		// Only a Service that lacks something, or may move, can take anything; for all
 		// others the order does not matter.
 		s.waits = nil
@@ -289,9 +274,11 @@ func (a *Allocator) finish(subject *service) (changed []types.NamespacedName) {
 		return nil
 	}
 	slices.SortFunc(list, byAge)
-	changed = make([]types.NamespacedName, len(list))
-	for i, s := range list {
-		changed[i] = s.req.Service
+	changed = make([]types.NamespacedName, 0, len(list))
+	for _, s := range list {
+		if n := len(changed); n == 0 || changed[n-1] != s.req.Service { // a Service and its extras follow each other
+			changed = append(changed, s.req.Service)
+		}
 	}
 	return changed
 }

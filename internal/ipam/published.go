@@ -30,11 +30,9 @@ type imported struct {
 	published []netip.Addr
 }
 
-// Import remembers what a Service publishes without giving it anything else.
-// Used for everything there is at start, followed by SettleAll; the order of
-// the imports does not matter.
-func (a *Allocator) Import(r lb.Request, published []netip.Addr) {
-	s := a.enter(&r)
+// importEntry imports the Service of r, or its extra for x if x is valid.
+func (a *Allocator) importEntry(r lb.Request, x netip.Addr, published []netip.Addr) {
+	s := a.enter(&r, x)
 	a.imports = append(a.imports, imported{s, slices.Clone(published)})
 }
 

@@ -40,8 +40,10 @@ type Request struct {
 	Families []Family
 	Policy   FamilyPolicy
 
-	// Addresses asked for, at most one per family; empty means any.
+	// Addresses asked for, at most one per family unless Several; empty means any. Of
+	// several of one family, the Service has those that it can have.
 	Addresses []netip.Addr
+	Several   bool
 	// Anywhere gives the addresses asked for also if they are in no pool, with a
 	// warning.
 	Anywhere bool

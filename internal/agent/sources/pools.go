@@ -109,6 +109,9 @@ func problemsOf(all []metallb.Problem) (out []Problem) {
 // it. An address that is out of pool is advertised as the pool is that is written
 // down, which may be gone; without one, as by a pool that says nothing.
 func (p *Pools) Of(addr netip.Addr, s *Service) (lb.PoolKey, []lb.Advertisement) {
+	if s.Placed { // the pool is in a cloud
+		return lb.PoolKey{}, s.advertised()
+	}
 	if s.Lease != nil && s.Lease.Families[lb.FamilyOf(addr)] {
 		return s.Lease.Pool, s.advertised()
 	}

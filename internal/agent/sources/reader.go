@@ -103,7 +103,7 @@ func (r *Reader) class(s *corev1.Service) *config.Class {
 	}
 	class := r.o.Config.Class(name)
 	switch {
-	case class == nil || class.Backend != config.Announce:
+	case class == nil || class.Backend != config.Announce && !class.Backend.Places():
 		return nil
 	case slices.Contains(class.Pools, kubevip.Name) && kubevip.Ignored(kubeapi.Service(s)):
 		return nil

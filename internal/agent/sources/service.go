@@ -26,6 +26,10 @@ type Service struct {
 	Pool lb.PoolKey
 	// Interface is the one that is named for the Service, or "".
 	Interface string
+	// Placed says that the controller chooses the nodes that may carry the addresses:
+	// Carriers, which it writes into the status, where tenants cannot.
+	Placed   bool
+	Carriers lb.Carriers
 	// Lease is what the Service wants from DHCP servers; nil if nothing.
 	Lease *dhcplease.Want
 }
@@ -36,7 +40,11 @@ func (r *Reader) Service(s *corev1.Service) *Service {
 	if class == nil {
 		return nil
 	}
-	return r.read(s, class.Pools)
+	out := r.read(s, class.Pools)
+	if out.Placed = class.Backend.Places(); out.Placed {
+		out.Carriers = kubeapi.Service(s).Carriers
+	}
+	return out
 }
 
 // read reads a Service whose class may use the pools of dialects.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/cloudsigma"
 )
 
 // watchPause is how often the state of servers is read: a node whose server is
@@ -24,17 +26,23 @@ func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) e
 			return nil
 		case <-tick.C:
 		}
+		known := b.client.Servers.Peek() // what Services were placed by
 		all, err := b.client.Servers.Within(ctx, watchPause/2)
 		if err != nil {
 			continue // whoever needs an answer reports it
 		}
-		now := map[string]string{}
-		for _, s := range all {
-			now[s.UUID] = s.Status
-		}
-		if before != nil && !maps.Equal(before, now) {
+		now := statuses(all)
+		if before != nil && !maps.Equal(before, now) || known != nil && !maps.Equal(statuses(known), now) {
 			wake()
 		}
 		before = now
 	}
+}
+
+func statuses(all []cloudsigma.Server) map[string]string {
+	out := map[string]string{}
+	for i := range all {
+		out[all[i].UUID] = all[i].Status
+	}
+	return out
 }

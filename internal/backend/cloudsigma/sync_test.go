@@ -221,3 +221,25 @@ func TestAttachIgnored(t *testing.T) {
 		}
 	})
 }
+
+// A Service may have several addresses of a family.
+func TestSeveralAddresses(t *testing.T) {
+	play(t, simulated.Knobs{}, 2, 3, func(t *testing.T, w *world) {
+		web := w.create("web", annotated("fairlead.io/addresses", "192.0.2.12, 192.0.2.10"))
+		w.settle()
+		both := append(w.claimed("192.0.2.12", webTag, "worker-1"), w.claimed("192.0.2.10", webTag, "worker-2")...)
+		w.want("both", both...)
+		if published(web) != "192.0.2.12 192.0.2.10" || placed(web) != "192.0.2.10: worker-2; 192.0.2.12: worker-1" || says(web) != lb.Ready {
+			t.Errorf("%s on %s, %s", published(web), placed(web), says(web))
+		}
+		w.restart()
+		w.settle()
+		w.want("after a restart", both...)
+		web.Annotations["fairlead.io/addresses"] = "192.0.2.10"
+		w.settle()
+		w.want("one less", w.claimed("192.0.2.10", webTag, "worker-2")...)
+		w.delete(web)
+		w.settle()
+		w.want("deleted")
+	})
+}

@@ -7,20 +7,16 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// AnnotationPool says from which addresses of the account the Service gets one:
-// static are those with a subscription, dynamic the others. A Service that has an
-// address keeps it when the annotation changes; fairlead.io/reallocate: "true" moves
-// it.
-//
-// Type: static or dynamic
-// Default: static
-// Impact: none for a Service that has an address
-const AnnotationPool = "cloudsigma.com/ip-pool"
-
-// The two pools.
+// Annotations that users set on a Service.
 const (
-	Static  = "static"
-	Dynamic = "dynamic"
+	// AnnotationPool requests an address with a subscription (static), or one without
+	// (dynamic), which may not be reachable from outside. A Service that has an address
+	// keeps it when the annotation changes; fairlead.io/reallocate: "true" moves it.
+	//
+	// Type: static or dynamic
+	// Default: static
+	// Impact: none for a Service that has an address
+	AnnotationPool = "cloudsigma.com/ip-pool"
 )
 
 // Pool is the pool that s asks for, "" if it does not say. An unknown one counts as

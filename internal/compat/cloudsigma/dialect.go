@@ -12,6 +12,12 @@ import (
 // Format is the name of this configuration format, and of its pools.
 const Format lb.Dialect = "cloudsigma"
 
+// The two pools.
+const (
+	Static  = "static"
+	Dynamic = "dynamic"
+)
+
 // Dialect is the format of CloudSigma's cloud controller manager: one annotation. The
 // pools are in the cloud.
 type Dialect struct{}

@@ -2,8 +2,9 @@ package native
 
 // Annotations that users set on a Service.
 const (
-	// AnnotationAddresses requests addresses: one, or one of each IP family,
-	// separated by a comma. spec.loadBalancerIP also requests an address.
+	// AnnotationAddresses requests addresses: one or several of each IP family,
+	// separated by commas. Of several, the Service gets those that are free, and the
+	// others when they are. spec.loadBalancerIP also requests an address.
 	//
 	// Type: list of addresses
 	// Default: any free address

@@ -22,6 +22,7 @@ func amend(r *lb.Request, s *lb.Service, in compat.Class) {
 	var wrong problems
 	wrong.unknown(s, in)
 	r.Addresses = wrong.addresses(s)
+	_, r.Several = s.Annotations[AnnotationAddresses]
 	if v, ok := s.Annotations[AnnotationReallocate]; ok {
 		yes, err := strconv.ParseBool(v)
 		if err != nil {
@@ -93,7 +94,7 @@ func (w *problems) addresses(s *lb.Service) []netip.Addr {
 	list, annotated := s.Annotations[AnnotationAddresses]
 	var out []netip.Addr
 	if n := strings.Count(list, ",") + 1; n > maxAddresses {
-		w.add("Annotation %s has %d entries; at most one address per IP family is allowed", AnnotationAddresses, n)
+		w.add("Annotation %s has %d entries; at most %d are allowed", AnnotationAddresses, n, maxAddresses)
 		list = ""
 	}
 	for field := range strings.SplitSeq(list, ",") {
