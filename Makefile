@@ -27,8 +27,8 @@ kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes th
 image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
 	bin/sandbox image fairlead/fairlead:$(VERSION) bin/fairlead.tar
 
-up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale: in a simulated cloud)
-	bin/sandbox up $(if $(CLOUD),--cloud $(CLOUD))
+up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale or cloudsigma: in a simulated cloud; CLOUD_FLAGS=--nics=manual)
+	bin/sandbox up $(if $(CLOUD),--cloud $(CLOUD)) $(addprefix --cloud-flag=,$(CLOUD_FLAGS))
 
 down: build ## remove that cluster
 	bin/sandbox down

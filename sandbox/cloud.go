@@ -75,6 +75,7 @@ func (c *Cluster) startCloud(ctx context.Context, port uint16) error {
 	argv := append([]string{c.path("bin", "sandbox"), c.Cloud, "--inherit",
 		"--listen=" + cloudAddress().String(), "--token-file=" + c.cloudToken(), "--seed=" + c.path("cloud", "seed.json"),
 	}, clouds[c.Cloud].Argv(c.site())...)
+	argv = append(argv, c.CloudFlags...)
 	log := c.path("cloud", c.Cloud+".log")
 	ended, err := detached{netns: c.netns(CloudHost), log: log, argv: argv, files: []*os.File{file}}.start()
 	if err != nil {
@@ -113,7 +114,7 @@ func cloudAddress() netip.AddrPort {
 // node, with its name and its addresses.
 func (c *Cluster) site() simulator.Site {
 	s := simulator.Site{
-		Cluster: c.Name, API: cloudAddress(), Card: "eth0",
+		Cluster: c.Name, API: cloudAddress(), Card: "eth0", Switch: c.netns(SwitchHost),
 		Public: cloudPublic, Floating: cloudFloating, Reserved: cloudReserved,
 	}
 	for i, a := range cloudHost.addresses() {

@@ -9,12 +9,15 @@ import (
 	"fairlead.io/sandbox/simulator"
 )
 
-// Cloudscale is a cloud that [Cluster.Cloud] can name: a simulator of
-// cloudscale.ch, see the package of that name.
-const Cloudscale = "cloudscale"
+// Clouds that [Cluster.Cloud] can name: simulators of cloudscale.ch and CloudSigma,
+// see the packages of these names.
+const (
+	Cloudscale = "cloudscale"
+	CloudSigma = "cloudsigma"
+)
 
 // clouds are all that there are, by the name of their command of this program.
-var clouds = map[string]simulator.Cloud{Cloudscale: cloudscale{}}
+var clouds = map[string]simulator.Cloud{Cloudscale: cloudscale{}, CloudSigma: cloudsigma{}}
 
 // Clouds are the names that [Cluster.Cloud] can have.
 func Clouds() []string { return slices.Sorted(maps.Keys(clouds)) }

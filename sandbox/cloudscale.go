@@ -16,6 +16,9 @@ type cloudscale struct{}
 
 func (cloudscale) Title() string { return "cloudscale.ch" }
 
+// OnLink is false: the cloud's own host forwards for load balancers.
+func (cloudscale) OnLink() bool { return false }
+
 func (cloudscale) Argv(s simulator.Site) []string {
 	argv := []string{"--forward", "--card=" + s.Card}
 	for _, given := range []struct {

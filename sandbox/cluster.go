@@ -29,6 +29,8 @@ type Cluster struct {
 	// [Clouds].
 	// The nodes then wait, tainted, for the cloud's controller manager.
 	Cloud string
+	// CloudFlags are further flags of the cloud's command.
+	CloudFlags []string
 	// Command is the path of the sandbox command, which runs as first process
 	// of every node. Default: built from its source.
 	Command string

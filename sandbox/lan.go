@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -116,12 +117,16 @@ func (c *Cluster) routes(h host) []netlink.Route {
 	return all
 }
 
-// cloudRoutes lead to the cloud's addresses: to the cloud's host, and from it
-// to the nodes.
+// cloudRoutes lead to the cloud's addresses: to the LAN, if its servers have them
+// there; else to the cloud's host, and from it to the nodes.
 func (c *Cluster) cloudRoutes(h host) []netlink.Route {
 	var all []netlink.Route
 	switch {
 	case c.Cloud == "":
+	case clouds[c.Cloud].OnLink():
+		for _, p := range slices.Concat(cloudPublic, cloudFloating) {
+			all = append(all, netlink.Route{Dst: ipNet(p), Scope: netlink.SCOPE_LINK})
+		}
 	case h == cloudHost:
 		for _, n := range c.nodes() {
 			for i, a := range n.publicAddresses() {

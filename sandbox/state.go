@@ -14,12 +14,13 @@ import (
 // state is what Up keeps about a cluster, in StateDir/sandbox.json. What runs
 // is never written down but looked up: see processes.go.
 type state struct {
-	Nodes     int    `json:"nodes"`
-	Port      uint16 `json:"port"` // on 127.0.0.1, leads to the API server
-	Cloud     string `json:"cloud,omitempty"`
-	CloudPort uint16 `json:"cloudPort,omitempty"` // on 127.0.0.1, leads to the cloud's API
-	BootID    string `json:"bootID"`              // of the machine: nothing survives its reboot
-	Up        bool   `json:"up"`                  // Up has come to its end
+	Nodes      int      `json:"nodes"`
+	Port       uint16   `json:"port"` // on 127.0.0.1, leads to the API server
+	Cloud      string   `json:"cloud,omitempty"`
+	CloudFlags []string `json:"cloudFlags,omitempty"`
+	CloudPort  uint16   `json:"cloudPort,omitempty"` // on 127.0.0.1, leads to the cloud's API
+	BootID     string   `json:"bootID"`              // of the machine: nothing survives its reboot
+	Up         bool     `json:"up"`                  // Up has come to its end
 }
 
 var errNotUp = errors.New("it is not up")

@@ -15,7 +15,7 @@ import (
 
 // cloudCommands run simulated clouds, one each. Their names are those of
 // [sandbox.Clouds].
-var cloudCommands = []func() *cobra.Command{cloudscaleCommand}
+var cloudCommands = []func() *cobra.Command{cloudscaleCommand, cloudsigmaCommand}
 
 // addCloudFlags adds the flags that all simulated clouds have. take is called
 // before the cloud runs.

@@ -87,6 +87,8 @@ type Call struct {
 	Query  string
 	In     any // is sent as JSON; nil: no body
 	Out    any // is read from the answer; nil: its body does not matter
+	// Secrets in the call that no error may quote, beside the proof of who we are.
+	Secrets []string
 }
 
 func (c Call) writes() bool { return c.Method != http.MethodGet }
@@ -151,7 +153,7 @@ func (c *Client) attempt(ctx context.Context, call Call, body []byte) *Error {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// A body that cannot be read must not hide the status.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-		c.explain(failed, []byte(Hide(string(text), secrets...)))
+		c.explain(failed, []byte(Hide(string(text), append(secrets, call.Secrets...)...)))
 		if renewer, can := c.auth.(Renewer); can && resp.StatusCode == http.StatusUnauthorized {
 			failed.renewed = renewer.Rejected(req)
 		}

@@ -1,7 +1,7 @@
 // Package cloud is what clients of all clouds share: a REST client that retries
 // what is safe to retry and reports when nobody knows whether a write was done,
-// authentication, errors and what they mean, a cache of lists, locks, and how
-// long to wait for a slow change. It knows no particular cloud, nothing of
+// authentication, errors and what they mean, a cache of lists, locks, changes that
+// wait for each other and are made together, and how long to wait for a slow change. It knows no particular cloud, nothing of
 // Kubernetes, and nothing of what is wanted in a cloud.
 //
 // Clouds have SDKs. We use none, because those that we read neither wait nor

@@ -31,8 +31,14 @@ type Server struct {
 	// Owner is the UUID of the account.
 	Owner string
 
-	raw map[string]json.RawMessage
+	raw rawFields
 }
+
+// rawFields are not printed: one of them is a password.
+type rawFields map[string]json.RawMessage
+
+func (rawFields) String() string   { return "…" }
+func (rawFields) GoString() string { return "…" }
 
 // NIC is a network card of a server.
 type NIC struct {
@@ -121,6 +127,19 @@ func (s *Server) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(out)
+}
+
+// String is short, and has none of the secrets that a server has.
+func (s *Server) String() string { return fmt.Sprintf("server %s (%s)", s.Name, s.UUID) }
+
+// GoString is as String.
+func (s *Server) GoString() string { return s.String() }
+
+// password is that of the server's console.
+func (s *Server) password() string {
+	var text string
+	_ = json.Unmarshal(s.raw["vnc_password"], &text)
+	return text
 }
 
 // clone is a server whose cards can be changed apart.

@@ -104,5 +104,5 @@ func (s *Servers) write(ctx context.Context, uuid string, to *Server) error {
 	if err != nil {
 		return err
 	}
-	return s.transport.Do(ctx, cloud.Call{Method: http.MethodPut, Kind: s.kind, Path: path, In: to.definition()})
+	return s.transport.Do(ctx, cloud.Call{Method: http.MethodPut, Kind: s.kind, Path: path, In: to.definition(), Secrets: []string{to.password()}})
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -225,6 +227,28 @@ func TestServerFaults(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// The password of a server's console is not shown, whoever quotes it.
+func TestConsolePassword(t *testing.T) {
+	const password = "consolepassword"
+	c := scripted(t, func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPut {
+			body, _ := io.ReadAll(r.Body)
+			return answer(400, string(body)), nil
+		}
+		return answer(200, `{"uuid":"a","vnc_password":"`+password+`","nics":[]}`), nil
+	})
+	_, err := c.Servers.Change(t.Context(), "a", attach(addr1))
+	server, _ := c.Servers.Get(t.Context(), "a")
+	for _, shown := range []string{fmt.Sprintf("%v %+v %#v", err, err, err), fmt.Sprintf("%v %+v %#v %s", server, server, server, server), fmt.Sprintf("%v %+v %#v", *server, *server, *server)} {
+		if strings.Contains(shown, password) {
+			t.Error(shown)
+		}
+	}
+	if !strings.Contains(err.Error(), "****") {
+		t.Error(err)
 	}
 }
 

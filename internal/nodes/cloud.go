@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,10 @@ type Cloud interface {
 	ProviderID(id string) string
 	// ServerID reads a providerID. Its error says why it is none of this cloud.
 	ServerID(providerID string) (string, error)
+
+	// Taints are keys of further taints that wait for the cloud to know a Node. They
+	// are removed when it does.
+	Taints() []string
 
 	// Find returns the servers that match, from a list that is at most age old.
 	Find(ctx context.Context, age time.Duration, match func(id, name string) bool) ([]Server, error)
@@ -37,4 +42,9 @@ type Server struct {
 	Type, Zone, Region string
 	// Addresses in the order in which the Node shows them.
 	Addresses []corev1.NodeAddress
+	// Unlisted says that the server may have addresses that the cloud does not know: it
+	// believes the kubelet's own.
+	Unlisted bool
+	// Served are addresses that Services have. A Node never shows them.
+	Served []netip.Addr
 }

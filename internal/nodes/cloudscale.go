@@ -41,6 +41,9 @@ func (*Cloudscale) ServerID(providerID string) (string, error) {
 	return cloudscale.ServerID(providerID)
 }
 
+// Taints are none.
+func (*Cloudscale) Taints() []string { return nil }
+
 // Find returns servers of the shared list.
 func (c *Cloudscale) Find(ctx context.Context, age time.Duration, match func(id, name string) bool) ([]Server, error) {
 	all, err := c.cache.Within(ctx, age)

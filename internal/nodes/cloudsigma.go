@@ -3,7 +3,9 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,74 +42,105 @@ func (*CloudSigma) ServerID(providerID string) (string, error) {
 	return cloudsigma.ServerID(providerID)
 }
 
+// Taints are those of Cluster API: its nodes wait for the cloud, too.
+func (*CloudSigma) Taints() []string { return []string{"node.cluster.x-k8s.io/uninitialized"} }
+
 // Find returns servers of the list that is shared with the addresses of Services.
 func (c *CloudSigma) Find(ctx context.Context, age time.Duration, match func(id, name string) bool) ([]Server, error) {
+	before := c.client.Tags.Peek()
 	all, err := c.client.Servers.Within(ctx, age)
 	if err != nil {
 		return nil, err
 	}
+	read := c.client.Servers.ReadAt()
+	if read.IsZero() {
+		read = time.Now()
+	}
 	var found []Server
+	var served map[netip.Addr]bool
 	for i := range all {
 		if !match(all[i].UUID, all[i].Name) {
 			continue
 		}
-		s, err := c.server(ctx, &all[i], age)
-		if err != nil {
-			return nil, err
+		if served == nil {
+			if served, err = c.served(ctx, before, read); err != nil {
+				return nil, err
+			}
 		}
-		found = append(found, *s)
+		found = append(found, c.server(&all[i], served))
 	}
 	return found, nil
 }
 
 // Get asks for one server by itself.
 func (c *CloudSigma) Get(ctx context.Context, id string) (*Server, error) {
+	before := c.client.Tags.Peek()
 	s, err := c.client.Servers.Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return c.server(ctx, s, 0)
+	served, err := c.served(ctx, before, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	server := c.server(s, served)
+	return &server, nil
 }
 
-// server lists the addresses of a server's cards, without those of Services: they
-// have tags.
-func (c *CloudSigma) server(ctx context.Context, s *cloudsigma.Server, age time.Duration) (*Server, error) {
-	tags, err := c.client.Tags.Within(ctx, age)
+// served are the addresses that Services have, by their tags. An address has its
+// tags before it is attached, and until it is detached. So those tags count that
+// were there before the servers were read, and those that were there at since or
+// later.
+func (c *CloudSigma) served(ctx context.Context, before []cloudsigma.Tag, since time.Time) (map[netip.Addr]bool, error) {
+	now, err := c.client.Tags.Since(ctx, since, time.Time{})
 	if err != nil {
 		return nil, fmt.Errorf("list tags: %w", err)
 	}
-	serves := map[string]bool{}
-	for i := range tags {
-		if _, cluster := compat.ClusterOf(tags[i].Name); cluster || compat.IsServiceTag(tags[i].Name) {
-			for _, resource := range tags[i].Resources {
-				serves[resource] = true
-			}
+	out := map[netip.Addr]bool{}
+	for _, tag := range slices.Concat(before, now) {
+		if !compat.IsServiceTag(tag.Name) {
+			continue
 		}
-	}
-	out := &Server{
-		ID: s.UUID, Name: s.Name, Stopped: s.Status == cloudsigma.Stopped || s.Status == cloudsigma.Paused,
-		Type: fmt.Sprintf("cpu-%d-mem-%d", s.CPU, s.Mem>>20), Zone: c.region, Region: c.region,
-		Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: s.Name}},
-	}
-	seen := map[netip.Addr]bool{}
-	for i := range s.NICs {
-		addresses := s.NICs[i].Runtime
-		for _, conf := range []*cloudsigma.IPConf{s.NICs[i].V4, s.NICs[i].V6} {
-			if conf != nil && conf.Conf == cloudsigma.Static && conf.Addr.IsValid() {
-				addresses = append(addresses[:len(addresses):len(addresses)], conf.Addr)
+		for _, resource := range tag.Resources {
+			if addr, err := netip.ParseAddr(resource); err == nil {
+				out[addr] = true
 			}
-		}
-		for _, a := range addresses {
-			if seen[a] || serves[a.String()] && &s.NICs[i] != s.PublicNIC() {
-				continue
-			}
-			seen[a] = true
-			of := corev1.NodeExternalIP
-			if a.IsPrivate() {
-				of = corev1.NodeInternalIP
-			}
-			out.Addresses = append(out.Addresses, corev1.NodeAddress{Type: of, Address: a.String()})
 		}
 	}
 	return out, nil
+}
+
+// server lists the addresses that the cards of a server have in the guest, without
+// those of Services. A static address that was attached while the server runs is not
+// in the guest: only that of the first public card is the server's own anyway.
+func (c *CloudSigma) server(s *cloudsigma.Server, served map[netip.Addr]bool) Server {
+	out := Server{
+		ID: s.UUID, Name: s.Name, Stopped: s.Status == cloudsigma.Stopped || s.Status == cloudsigma.Paused,
+		Type: fmt.Sprintf("cpu-%d-mem-%d", s.CPU, s.Mem>>20), Zone: c.region, Region: c.region,
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: s.Name}},
+		Served:    slices.Collect(maps.Keys(served)),
+	}
+	public := s.PublicNIC()
+	for i := range s.NICs {
+		n := &s.NICs[i]
+		addresses := slices.Clone(n.Runtime)
+		for _, conf := range []*cloudsigma.IPConf{n.V4, n.V6} {
+			switch {
+			case conf == nil:
+			case conf.Conf == cloudsigma.Static && conf.Addr.IsValid():
+				if n == public && !slices.Contains(addresses, conf.Addr) {
+					addresses = append(addresses, conf.Addr)
+				}
+			case conf.Conf == cloudsigma.Manual:
+				out.Unlisted = true
+			}
+		}
+		out.Unlisted = out.Unlisted || n.VLAN != ""
+		for _, a := range addresses {
+			if !served[a] {
+				out.Addresses = append(out.Addresses, corev1.NodeAddress{Type: typeOf(a.String()), Address: a.String()})
+			}
+		}
+	}
+	return out
 }

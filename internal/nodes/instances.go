@@ -61,7 +61,7 @@ func (i instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cl
 		InstanceType:  server.Type,
 		Zone:          server.Zone,
 		Region:        server.Region,
-		NodeAddresses: server.Addresses,
+		NodeAddresses: shown(node, server),
 	}, nil
 }
 

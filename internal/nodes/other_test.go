@@ -18,6 +18,8 @@ func (moon) Name() string                { return "moon" }
 func (moon) Title() string               { return "The Moon" }
 func (moon) ProviderID(id string) string { return "moon:///" + id }
 
+func (moon) Taints() []string { return nil }
+
 func (moon) ServerID(providerID string) (string, error) {
 	if id, is := strings.CutPrefix(providerID, "moon:///"); is {
 		return id, nil

@@ -15,6 +15,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	"k8s.io/component-base/metrics/prometheus/controllers"
@@ -96,6 +97,13 @@ func (c *Controllers) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create node lifecycle controller: %w", err)
 	}
+	waiting := &taintRemover{
+		keys: c.o.Cloud.Taints(), nodes: all.Core().V1().Nodes().Lister(), instances: of.instances, api: writer, log: c.o.Log,
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+	}
+	if err := waiting.watch(all.Core().V1().Nodes().Informer()); err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
 	all.Start(ctx.Done())
 	defer all.Shutdown()
 	if all.WaitForCacheSync(ctx.Done()); ctx.Err() != nil {
@@ -109,6 +117,7 @@ func (c *Controllers) Start(ctx context.Context) error {
 	}
 	if !c.o.NoInitializing {
 		both.Go(func() { initializing.RunWithContext(ctx, running) })
+		both.Go(func() { waiting.run(ctx) })
 	}
 	both.Wait()
 	return nil

@@ -22,7 +22,7 @@ type NewNIC struct {
 	VLAN string `json:"vlan,omitempty"`
 	Mode string `json:"mode,omitempty"` // dhcp, static, manual
 	// Addr4 and Addr6 are addresses, or * for any: of a family without one the card
-	// has nothing.
+	// has nothing. One of a static or manual card is subscribed.
 	Addr4 string `json:"ip_v4,omitempty"`
 	Addr6 string `json:"ip_v6,omitempty"`
 }
@@ -71,7 +71,7 @@ func (s *Simulator) newNIC(server *Server, card NewNIC) (NIC, error) {
 		switch {
 		case text == "":
 			continue
-		case card.Mode == manual:
+		case card.Mode == manual && text == "*":
 			*conf = Conf{Mode: manual}
 			continue
 		case text == "*" && card.Mode == dhcp:
@@ -83,6 +83,9 @@ func (s *Simulator) newNIC(server *Server, card NewNIC) (NIC, error) {
 			return n, fmt.Errorf("%q is not an address of its family, or is on another server", text)
 		}
 		*conf = Conf{card.Mode, addr}
+		if card.Mode == manual { // set by hand, so it has to be subscribed
+			conf.IP = netip.Addr{}
+		}
 		switch {
 		case s.ips.Get(text) != nil:
 		case card.Mode == dhcp:

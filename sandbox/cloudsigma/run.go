@@ -1,6 +1,7 @@
 package cloudsigma
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ type Process struct {
 	Options
 	Nodes      []string // NAME=ADDRESS or NAME=MODE: servers with one public card
 	Subscribed []string // addresses
+	NICs       string   // mode of the cards in the seed that have none; default dhcp
 	// Enforce, if it is not nil, makes the firewalls real until the context ends.
 	Enforce func(ctx context.Context, s *Simulator) error
 }
@@ -67,7 +69,7 @@ func (p Process) Run(ctx context.Context, out io.Writer) (err error) {
 }
 
 func (p *Process) seed(s *Simulator) error {
-	if err := p.ReadSeed(s.Seed); err != nil {
+	if err := p.ReadSeed(func(raw []byte) error { return s.seed(raw, cmp.Or(p.NICs, dhcp)) }); err != nil {
 		return err
 	}
 	for _, text := range p.Subscribed {

@@ -14,7 +14,10 @@ type seedFile struct {
 }
 
 // Seed adds what a file has.
-func (s *Simulator) Seed(raw []byte) error {
+func (s *Simulator) Seed(raw []byte) error { return s.seed(raw, dhcp) }
+
+// seed does so; mode is that of public cards that have none.
+func (s *Simulator) seed(raw []byte, mode string) error {
 	var file seedFile
 	if err := simulator.Strict(raw, &file); err != nil {
 		return fmt.Errorf("read seed: %w", err)
@@ -26,6 +29,11 @@ func (s *Simulator) Seed(raw []byte) error {
 		s.Subscribe(addr)
 	}
 	for _, n := range file.Servers {
+		for i := range n.NICs {
+			if n.NICs[i].Mode == "" && n.NICs[i].VLAN == "" {
+				n.NICs[i].Mode = mode
+			}
+		}
 		if _, err := s.AddServer(n); err != nil {
 			return fmt.Errorf("read seed: %w", err)
 		}

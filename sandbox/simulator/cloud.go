@@ -11,6 +11,9 @@ import (
 type Cloud interface {
 	// Title is what the cloud is called in sentences.
 	Title() string
+	// OnLink says that servers have the cloud's addresses on the LAN: hosts ask for
+	// them there. Otherwise they send packets for them to the cloud's host.
+	OnLink() bool
 	// Argv are the flags of its process beside those that all have.
 	Argv(Site) []string
 	// Seed is what the cloud has at first: the network, and a server for each node.
@@ -41,6 +44,7 @@ type Site struct {
 	Cluster string         // its name
 	API     netip.AddrPort // of the cloud, for nodes and pods
 	Card    string         // network card that may get addresses
+	Switch  string         // network namespace of the LAN's bridge, whose ports have the names of nodes
 	// Public, Floating and Reserved are prefixes: of servers and load balancers, of
 	// addresses that can be moved, and those whose addresses are given to nobody.
 	Public, Floating, Reserved []netip.Prefix
