@@ -153,6 +153,9 @@ func (b *Backend) report(w *lb.Want, seen *observation, out *lb.Outcome, was map
 	if m != nil {
 		m.known, m.failures = true, 0
 	}
+	for _, addr := range seen.desired.Free {
+		delete(b.chosen, addr)
+	}
 	b.mu.Unlock()
 	service := w.Service.Key.String()
 	for _, p := range seen.desired.Placed {

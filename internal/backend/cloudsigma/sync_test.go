@@ -191,6 +191,17 @@ func TestSpread(t *testing.T) {
 		if on["worker-3"] != 2 || on["worker-4"] != 2 {
 			t.Errorf("%v", on)
 		}
+		for _, s := range slices.Clone(w.services) {
+			if strings.HasSuffix(placed(s), "worker-4") {
+				w.delete(s)
+			}
+		}
+		w.settle()
+		e := w.create("e")
+		w.settle()
+		if !strings.HasSuffix(placed(e), "worker-4") {
+			t.Errorf("%s, although worker-4 has none", placed(e))
+		}
 	})
 }
 
