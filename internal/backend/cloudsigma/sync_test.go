@@ -197,7 +197,7 @@ func TestSpread(t *testing.T) {
 			}
 		}
 		w.settle()
-		e := w.create("e")
+		e := w.create("e", annotated("fairlead.io/addresses", "192.0.2.15"))
 		w.settle()
 		if !strings.HasSuffix(placed(e), "worker-4") {
 			t.Errorf("%s, although worker-4 has none", placed(e))
