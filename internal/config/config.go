@@ -36,6 +36,17 @@ type Configuration struct {
 
 	// Nodes configures whether Fairlead also manages Node objects.
 	Nodes Nodes `json:"nodes,omitempty"`
+
+	// CloudSigma is for classes with backend "cloudsigma".
+	CloudSigma CloudSigmaOptions `json:"cloudsigma,omitzero"`
+}
+
+// CloudSigmaOptions say how nodes at CloudSigma carry addresses.
+type CloudSigmaOptions struct {
+	// Interface of the nodes that carries the addresses, such as "ens3". Default: the
+	// interfaces whose own network has the address or, if there is none, all that lead
+	// outside.
+	Interface string `json:"interface,omitempty"`
 }
 
 // Nodes says which cloud's node controllers run.
@@ -174,6 +185,9 @@ func Parse(data []byte) (*Configuration, error) {
 	return &c, nil
 }
 
+// maxInterface is how long the name of an interface can be.
+const maxInterface = 15
+
 func (c *Configuration) validate() error {
 	var errs []error
 	if c.APIVersion != apiVersion || c.Kind != kind {
@@ -196,6 +210,9 @@ func (c *Configuration) validate() error {
 				errs = append(errs, fmt.Errorf("classes[%d]: pools %q are unknown; available: %s", i, d, join(dialects)))
 			}
 		}
+	}
+	if name := c.CloudSigma.Interface; len(name) > maxInterface || strings.ContainsAny(name, "/ \t\n") {
+		errs = append(errs, fmt.Errorf("cloudsigma.interface %q is not the name of an interface", name))
 	}
 	if c.Nodes.Cloud != "" && !slices.Contains(clouds, c.Nodes.Cloud) {
 		errs = append(errs, fmt.Errorf("nodes.cloud %q is unknown; available: %s", c.Nodes.Cloud, join(clouds)))
@@ -228,6 +245,15 @@ func (b Backend) FromPools() bool { return b == Announce || b == KubeVIP }
 // Places says whether the backend chooses the nodes that may carry an address, which
 // agents then announce.
 func (b Backend) Places() bool { return b == CloudSigma }
+
+// PlacedInterface is the interface that carries the addresses of a backend that places
+// them; "" is none in particular.
+func (c *Configuration) PlacedInterface(b Backend) string {
+	if b == CloudSigma {
+		return c.CloudSigma.Interface
+	}
+	return ""
+}
 
 // Backends are those of the classes that are served, each once, sorted.
 func (c *Configuration) Backends() []Backend {

@@ -32,6 +32,9 @@ func TestParse(t *testing.T) {
 		{name: "cloudscale", file: head + "classes: [{name: \"\", backend: cloudscale}, {name: lan}]\nnodes: {cloud: cloudscale}\n",
 			want: []Class{{Name: "", Backend: Cloudscale}, {Name: "lan", Backend: Announce, Pools: []lb.Dialect{lb.Native, metallbPools, kubevipPools}}}},
 		{name: "pools of a cloud", file: head + "classes: [{name: \"\", backend: cloudscale, pools: [native]}]\n", wantErr: []string{`with "cloudscale" the cloud assigns the addresses`}},
+		{name: "CloudSigma", file: head + "clusterName: prod\nclasses: [{name: \"\", backend: cloudsigma}]\nnodes: {cloud: cloudsigma}\ncloudsigma: {interface: ens3}\n",
+			want: []Class{{Name: "", Backend: CloudSigma}}},
+		{name: "no interface", file: head + "cloudsigma: {interface: a name that is too long}\n", wantErr: []string{"cloudsigma.interface"}},
 		{name: "a misspelt field", file: head + "clases: []\n", wantErr: []string{`unknown field "clases"`}},
 		{name: "not YAML", file: "\t{", wantErr: []string{"yaml"}},
 	}

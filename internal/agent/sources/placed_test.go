@@ -30,6 +30,10 @@ func TestPlaced(t *testing.T) {
 	if _, ads := NewPools(nil, nil).Of(address, got); len(ads) != 1 || len(ads[0].NodeSelectors) != 0 {
 		t.Errorf("advertised as %+v", ads)
 	}
+	cfg.CloudSigma.Interface = "ens3"
+	if _, ads := NewPools(nil, nil).Of(address, r.Service(s)); len(ads) != 1 || len(ads[0].Interfaces) != 1 || ads[0].Interfaces[0] != "ens3" {
+		t.Errorf("advertised as %+v", ads)
+	}
 	s.Spec.LoadBalancerClass = new(string)
 	*s.Spec.LoadBalancerClass = "lan"
 	if got = r.Service(s); got.Placed {

@@ -80,6 +80,11 @@ func (r *Reader) Pools(ctx context.Context) (*Pools, error) {
 		out.Interfaces = append(out.Interfaces, objects.Advertisements[i].Spec.Interfaces...)
 	}
 	out.Interfaces = append(out.Interfaces, r.config.Interfaces()...)
+	for _, b := range r.o.Config.Backends() {
+		if name := r.o.Config.PlacedInterface(b); name != "" {
+			out.Interfaces = append(out.Interfaces, name)
+		}
+	}
 	if c != nil {
 		out.Configurations = append(out.Configurations, Configuration{metallb.Name, problemsOf(problems)})
 	}

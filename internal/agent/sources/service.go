@@ -42,7 +42,7 @@ func (r *Reader) Service(s *corev1.Service) *Service {
 	}
 	out := r.read(s, class.Pools)
 	if out.Placed = class.Backend.Places(); out.Placed {
-		out.Carriers = kubeapi.Service(s).Carriers
+		out.Carriers, out.Interface = kubeapi.Service(s).Carriers, r.o.Config.PlacedInterface(class.Backend)
 	}
 	return out
 }
