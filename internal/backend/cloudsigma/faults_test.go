@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
 	simulated "fairlead.io/sandbox/cloudsigma"
 )
 
@@ -166,4 +169,55 @@ func TestCalls(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Many Services at once: their changes of tags and of servers are merged, and they are
+// spread over the nodes.
+func TestManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 60
+		w := newWorld(t, simulated.Knobs{}, 3, n)
+		w.sim.Fail(simulated.Fault{Times: -1, Latency: 100 * time.Millisecond})
+		var all sync.WaitGroup
+		var wants []lb.Want
+		for i := range n {
+			s := kubeapi.Service(w.create(fmt.Sprint("web-", i), func(s *corev1.Service) { s.Finalizers = []string{lb.CleanupFinalizer} }))
+			want := lb.Want{Service: *s, Nodes: slices.Clone(w.nodes), Request: w.request(s)}
+			want.Verdict, _ = w.ledger.Settle(want.Request, nil)
+			wants = append(wants, want)
+		}
+		peers := w.values()
+		w.sim.ResetLog()
+		began := time.Now()
+		outcomes := make([]lb.Outcome, n)
+		for i := range wants {
+			wants[i].Peers = peers
+			all.Go(func() {
+				var err error
+				if outcomes[i], err = w.backend.Sync(t.Context(), wants[i]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		on := map[string]int{}
+		for i, out := range outcomes {
+			address := wants[i].Verdict.Addresses[0]
+			if len(out.Ingress) != 1 || out.Ingress[0].IP != address.String() || len(out.Carriers[address]) != 1 {
+				t.Fatalf("%s: %+v", wants[i].Service.Key, out)
+			}
+			on[out.Carriers[address][0]]++
+		}
+		if on["worker-1"] != n/3 || on["worker-2"] != n/3 || on["worker-3"] != n/3 {
+			t.Errorf("spread %v", on)
+		}
+		if got := len(w.sim.Tagged("cluster:prod")); got != n {
+			t.Errorf("%d claimed", got)
+		}
+		if calls, took := len(w.sim.Log()), time.Since(began); calls > 2*n || took > 5*time.Second {
+			t.Errorf("%d calls in %s", calls, took)
+		} else {
+			t.Logf("%d calls in %s", calls, took)
+		}
+	})
 }
