@@ -169,7 +169,7 @@ func (cloudsigma) Credentials(token string) (name string, data map[string]string
 // Values are those that deploy/cloudsigma.yaml is made from, for this cloud.
 func (cloudsigma) Values(s simulator.Site) []string {
 	return []string{
-		"cloudsigma.enabled=true", "cloudsigma.region=zrh", "cloudsigma.apiEndpoint=http://" + s.API.String() + "/api/2.0",
+		"cloudsigma.enabled=true", "controller.kind=DaemonSet", "cloudsigma.apiEndpoint=http://" + s.API.String() + "/api/2.0",
 	}
 }
 

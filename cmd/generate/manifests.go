@@ -53,6 +53,19 @@ metadata:
 #
 # Rendered from charts/fairlead by "make generate". Do not edit.
 `
+	cloudsigmaHeader = `# Fairlead as the cloud controller manager of CloudSigma, without Helm. Each cluster
+# of an account needs its own cluster-name:
+#
+#   kubectl create secret generic cloudsigma-credentials --namespace kube-system \
+#     --from-literal=region=zrh --from-literal=cluster-name=prod \
+#     --from-literal=username=... --from-literal=password=...
+#   kubectl apply -f cloudsigma.yaml
+#
+# The pods that carry addresses, one on each node, have the label
+# app=cloudsigma-lb-ip.
+#
+# Rendered from charts/fairlead by "make generate". Do not edit.
+`
 	kubevipHeader = `# Fairlead in the place of kube-vip's cloud provider, without Helm: it gives Services
 # addresses from the ConfigMap kubevip in kube-system, and kube-vip announces them.
 #
@@ -86,6 +99,7 @@ func manifests() (files, error) {
 		"deploy/metallb.yaml":  {metallbHeader, []string{"--namespace", metallbNamespace, "--set", "metallb.crds=false,metallb.labels=true,classes[0].name=,classes[0].pools={metallb,native}"}},
 		"deploy/cloudscale.yaml": {cloudscaleHeader, []string{"--namespace", cloudNamespace, "--set", "cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet",
 			"--set", "controller.extraArgs={--allow-untagged-cloud,--v=3,--concurrent-service-syncs=16}"}},
+		"deploy/cloudsigma.yaml": {cloudsigmaHeader, []string{"--namespace", cloudNamespace, "--set", "cloudsigma.enabled=true,controller.kind=DaemonSet"}},
 		"deploy/kube-vip.yaml": {kubevipHeader, []string{"--namespace", cloudNamespace, "--set", "kubeVip.provider=true,kubeVip.names=true,controller.replicas=1",
 			"--set", "controller.tolerations[0].key=node-role.kubernetes.io/control-plane,controller.tolerations[0].operator=Exists"}},
 		"deploy/metallb-crds.yaml": {metallbKindsHeader, []string{"--namespace", metallbNamespace, "--show-only", "templates/metallb-crds.yaml"}},

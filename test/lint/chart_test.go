@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,16 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"cloudscale.token=secret", // it belongs into a Secret
 		"cloudscale.apiURL=api.cloudscale.ch",
 		"cloudscale.accessTokenSecret.name=",
+		"cloudsigma.enabled=perhaps",
+		"cloudsigma.password=secret", // it belongs into a Secret
+		"cloudsigma.region=zrh.cloudsigma.com",
+		"cloudsigma.apiEndpoint=zrh.cloudsigma.com",
+		"cloudsigma.credentials=oauth",
+		"cloudsigma.secret=Account",
+		"cloudsigma.userEmail=user",
+		"cloudsigma.interface=ens3/4",
+		"cloudsigma.pods=few",
+		"cloudsigma.tenantKubeconfig.key=",
 		"kubeVip.provider=sometimes",
 		"kubeVip.namespace=Kube",
 		"kubeVip.env[0].value=eth0",
@@ -64,12 +75,20 @@ func TestChartRefusesContradictions(t *testing.T) {
 		"classes[0].name=cloud,classes[0].backend=cloudscale":                     "cloudscale.enabled is not set",
 		"cloudscale.enabled=true,cloudscale.names=true":                           "cloudscale.names is set",
 		"cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet": "in the namespace kube-system",
+		"cloudsigma.enabled=true,cloudscale.enabled=true":                         "cloudscale.enabled and cloudsigma.enabled are both set",
+		"cloudsigma.enabled=true,metallb.labels=true":                             "metallb.labels and cloudsigma.enabled are both set",
+		"cloudsigma.enabled=true,loadBalancerClass=x":                             "loadBalancerClass and cloudsigma.enabled are both set",
+		"cloudsigma.enabled=true,kubeVip.provider=true":                           "classes or cloudsigma.enabled",
+		"cloudsigma.enabled=true,classes[0].name=,classes[0].backend=cloudscale":  "backend cloudscale, but cloudscale.enabled is not set",
+		"cloudsigma.enabled=true,cloudsigma.credentials=impersonation":            "cloudsigma.userEmail is not set",
+		"cloudsigma.enabled=true,cloudsigma.pods=true,classes[0].name=edge":       "Remove cloudsigma.pods",
+		"cloudsigma.enabled=true,cloudsigma.tenantKubeconfig.secret=kubeconfig":   "clusterName is not",
 		"kubeVip.provider=true,classes[0].name=edge":                              "kubeVip.provider is set, and so is classes",
 		"kubeVip.provider=true,cloudscale.enabled=true":                           "kubeVip.provider is set, and so is classes or cloudscale.enabled",
 		"kubeVip.provider=true,kubeVip.names=true":                                "in the namespace kube-system, with kubeVip.provider",
-		"kubeVip.names=true":                                                      "with kubeVip.provider",
-		"kubeVip.provider=true,kubeVip.env[0].name=vip_interface":                 "nothing is announced here",
-		"loadBalancerClass=x,kubeVip.env[0].name=lb_class_only":                   "kubeVip.env has lb_class_only",
+		"kubeVip.names=true": "with kubeVip.provider",
+		"kubeVip.provider=true,kubeVip.env[0].name=vip_interface": "nothing is announced here",
+		"loadBalancerClass=x,kubeVip.env[0].name=lb_class_only":   "kubeVip.env has lb_class_only",
 	} {
 		out, err := helm(t, "template", chart, "--set", values)
 		if err == nil || !strings.Contains(out, want) {
@@ -101,6 +120,23 @@ func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
 				"resourceNames: [cloud-controller-manager]", "secretName: cloudscale", "key: access-token", "hostNetwork: true", "key: node.kubernetes.io/not-ready",
 			},
 			lacks: []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]", "configmaps]"},
+		},
+		"deploy/cloudsigma.yaml": {
+			has: []string{
+				"kind: DaemonSet\nmetadata:\n  name: fairlead-agent\n  namespace: kube-system\n", "        app: cloudsigma-lb-ip\n",
+				"name: cloudsigma-credentials\n", "key: region\n", "key: cluster-name\n", "key: username\n", "path: password\n",
+				"--cluster-name=$(CLUSTER_NAME)\n", "hostNetwork: true", "key: node.kubernetes.io/not-ready", "resources: [endpointslices]",
+				"name: agents.fairlead.io\n",
+			},
+			lacks: []string{"metallb.io]", "configmaps]", "pods]", "app: metallb", "privileged"},
+		},
+		"charts/fairlead/testdata/cloudsigmaoutside.yaml": {
+			has: []string{
+				"kind: Deployment\nmetadata:\n  name: csccm-metal\n", "--tenant-kubeconfig=/etc/tenant/admin.conf\n", "secretName: cloudsigma-impersonation\n",
+				"key: oauth-url\n", "key: client-id\n", "path: client-secret\n", "automountServiceAccountToken: false\n      priorityClassName",
+				"    cloudsigma:\n      pods: true\n",
+			},
+			lacks: []string{"CustomResourceDefinition", "Role", "kind: DaemonSet", "kind: Secret\n"},
 		},
 		"deploy/kube-vip.yaml": {
 			has: []string{
@@ -139,22 +175,31 @@ func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
 func TestEveryValueIsUsed(t *testing.T) {
 	var values, everything map[string]any
 	var templates strings.Builder
+	set := map[string]bool{}
 	for _, f := range tree(t) {
 		switch {
 		case f.path == chart+"/values.yaml":
 			parse(t, f, &values)
 		case f.path == chart+"/testdata/everything.values.yaml":
 			parse(t, f, &everything)
+		case slices.Contains(otherClouds, strings.TrimPrefix(f.path, chart+"/testdata/")):
+			var values map[string]any
+			parse(t, f, &values)
+			for _, path := range leaves("", values) {
+				if strings.HasPrefix(path, "cloudsigma.") {
+					set[path] = true
+				}
+			}
 		case strings.HasPrefix(f.path, chart+"/templates/"):
 			templates.WriteString(f.text)
 		}
 	}
-	set := map[string]bool{}
 	for _, path := range leaves("", everything) {
 		set[path] = true
 	}
 	for _, path := range leaves("", values) {
-		if !strings.Contains(templates.String(), ".Values."+path) {
+		// CloudSigma's are read through a variable.
+		if text := templates.String(); !strings.Contains(text, ".Values."+path) && !strings.Contains(text, "$"+strings.Replace(path, "cloudsigma.", "sigma.", 1)) {
 			t.Errorf("no template reads the value %s", path)
 		}
 		if !covered(path, set) {
@@ -162,6 +207,10 @@ func TestEveryValueIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// otherClouds set the values of clouds other than that of everything.values.yaml: nodes
+// are in one cloud only.
+var otherClouds = []string{"cloudsigma.values.yaml", "cloudsigmaoutside.values.yaml"}
 
 // notTogether are values that everything.values.yaml cannot set, and why.
 var notTogether = map[string]string{

@@ -9,6 +9,7 @@ in the namespace in which MetalLB's objects count, or has its labels.
 */}}
 {{- define "fairlead.replaces" -}}
 {{- if .Values.cloudscale.names }}cloudscale
+{{- else if include "fairlead.outside" . }}cloudsigma
 {{- else if .Values.kubeVip.names }}kubeVip
 {{- else if or .Values.metallb.labels (eq .Release.Namespace (include "fairlead.metallbNamespace" .)) }}metallb
 {{- else }}fairlead
@@ -18,7 +19,7 @@ in the namespace in which MetalLB's objects count, or has its labels.
 {{/* That row, with what it does not say from the first one. */}}
 {{- define "fairlead.names" -}}
 {{- $table := .Files.Get "files/names.yaml" | fromYaml }}
-{{- merge (index $table (include "fairlead.replaces" .)) $table.fairlead | toYaml | replace "NAME" (include "fairlead.releaseName" .) }}
+{{- merge (index $table (include "fairlead.replaces" .)) $table.fairlead | toYaml | replace "NAME" (include "fairlead.releaseName" .) | replace "CLUSTER" .Values.clusterName }}
 {{- end }}
 {{- define "fairlead.name" -}}
 {{ (include "fairlead.names" . | fromYaml).name }}
@@ -69,30 +70,115 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.controller.metricsPort | default (ternary 17443 8443 (eq .Values.controller.kind "DaemonSet")) }}
 {{- end }}
 
+{{/* The cloud whose controller manager this is, or "". */}}
+{{- define "fairlead.cloud" -}}
+{{- if .Values.cloudscale.enabled }}cloudscale{{ else if .Values.cloudsigma.enabled }}cloudsigma{{ end }}
+{{- end }}
+
+{{/* "true" if another cluster than the one of the release is served. */}}
+{{- define "fairlead.outside" -}}
+{{- if and .Values.cloudsigma.enabled .Values.cloudsigma.tenantKubeconfig.secret }}true{{ end }}
+{{- end }}
+
+{{/* "true" if each node runs an agent: for addresses that agents announce. */}}
+{{- define "fairlead.agents" -}}
+{{- if not (include "fairlead.outside" .) }}
+{{- if include "fairlead.announces" . }}true{{ else if and .Values.cloudsigma.enabled (not .Values.cloudsigma.pods) }}true{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses values of CloudSigma that do not go together. */}}
+{{- define "fairlead.checkCloudSigma" -}}
+{{- $sigma := .Values.cloudsigma }}
+{{- if and $sigma.enabled .Values.cloudscale.enabled }}
+{{- fail "cloudscale.enabled and cloudsigma.enabled are both set: nodes are servers of one cloud only. Set one of them." }}
+{{- end }}
+{{- if and $sigma.enabled .Values.metallb.labels }}
+{{- fail "metallb.labels and cloudsigma.enabled are both set: both set the label app of agents. Set one of them." }}
+{{- end }}
+{{- if and $sigma.enabled (eq $sigma.credentials "impersonation") (not $sigma.userEmail) }}
+{{- fail "cloudsigma.credentials is impersonation, but cloudsigma.userEmail is not set: the service account acts for that user." }}
+{{- end }}
+{{- if and $sigma.pods .Values.agent.enabled (include "fairlead.announces" .) (not (include "fairlead.outside" .)) }}
+{{- fail "cloudsigma.pods is set, but agents are installed for other classes: they carry CloudSigma's addresses as well. Remove cloudsigma.pods." }}
+{{- end }}
+{{- if include "fairlead.outside" . }}
+{{- if not .Values.clusterName }}
+{{- fail "cloudsigma.tenantKubeconfig.secret is set, but clusterName is not: the Deployment is called csccm-<clusterName>." }}
+{{- end }}
+{{- if ne .Values.controller.kind "Deployment" }}
+{{- fail "cloudsigma.tenantKubeconfig.secret is set: the controller of another cluster is a Deployment. Remove controller.kind." }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The Secret with the credentials of CloudSigma, and the key of what must be kept secret. */}}
+{{- define "fairlead.cloudsigmaSecret" -}}
+{{ .Values.cloudsigma.secret | default (ternary "cloudsigma-impersonation" "cloudsigma-credentials" (eq .Values.cloudsigma.credentials "impersonation")) }}
+{{- end }}
+{{- define "fairlead.cloudsigmaKey" -}}
+{{ ternary "client-secret" .Values.cloudsigma.credentials (eq .Values.cloudsigma.credentials "impersonation") }}
+{{- end }}
+
+{{/* Environment of the controller on CloudSigma. */}}
+{{- define "fairlead.cloudsigmaEnv" -}}
+{{- $sigma := .Values.cloudsigma }}
+{{- $secret := include "fairlead.cloudsigmaSecret" . }}
+{{- $from := dict }}
+{{- if $sigma.region }}
+- name: CLOUDSIGMA_REGION
+  value: {{ $sigma.region | quote }}
+{{- else }}{{ $_ := set $from "CLOUDSIGMA_REGION" "region" }}
+{{- end }}
+{{- if not .Values.clusterName }}{{ $_ := set $from "CLUSTER_NAME" "cluster-name" }}
+{{- end }}
+{{- with $sigma.apiEndpoint }}
+- name: CLOUDSIGMA_API_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
+{{- if eq $sigma.credentials "password" }}{{ $_ := set $from "CLOUDSIGMA_USERNAME" "username" }}
+{{- else if eq $sigma.credentials "impersonation" }}
+{{- $_ := set $from "CLOUDSIGMA_OAUTH_URL" "oauth-url" }}
+{{- $_ := set $from "CLOUDSIGMA_CLIENT_ID" "client-id" }}
+- name: CLOUDSIGMA_USER_EMAIL
+  value: {{ $sigma.userEmail | quote }}
+{{- end }}
+{{- range $name, $key := $from }}
+- name: {{ $name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $secret }}
+      key: {{ $key }}
+{{- end }}
+# A file, not a variable: a new one counts without a restart.
+- name: {{ ternary "CLOUDSIGMA_TOKEN_FILE" (ternary "CLOUDSIGMA_CLIENT_SECRET_FILE" "CLOUDSIGMA_PASSWORD_FILE" (eq $sigma.credentials "impersonation")) (eq $sigma.credentials "token") }}
+  value: /etc/cloudsigma/{{ include "fairlead.cloudsigmaKey" . }}
+{{- end }}
+
 {{/*
 "true" if addresses from pools are announced: unless there is nothing but a cloud, or
 kube-vip announces. Refuses what does not go together.
 */}}
 {{- define "fairlead.announces" -}}
-{{- $cloud := .Values.cloudscale }}
-{{- $announces := not (or $cloud.enabled .Values.kubeVip.provider) }}
+{{- $cloud := include "fairlead.cloud" . }}
+{{- $announces := not (or $cloud .Values.kubeVip.provider) }}
 {{- range .Values.classes }}
 {{- if eq (.backend | default "announce") "announce" }}
 {{- $announces = true }}
-{{- else if and (eq .backend "cloudscale") (not $cloud.enabled) }}
-{{- fail (printf "The class %q has the backend cloudscale, but cloudscale.enabled is not set." .name) }}
+{{- else if and (has .backend (list "cloudscale" "cloudsigma")) (ne .backend $cloud) }}
+{{- fail (printf "The class %q has the backend %s, but %s.enabled is not set." .name .backend .backend) }}
 {{- end }}
 {{- end }}
-{{- if and .Values.classes (not $cloud.enabled) (eq (include "fairlead.onlyKubeVipClasses" .) "true") }}
+{{- if and .Values.classes (not $cloud) (eq (include "fairlead.onlyKubeVipClasses" .) "true") }}
 {{- $announces = false }}
 {{- end }}
-{{- if and $cloud.enabled .Values.loadBalancerClass }}
-{{- fail "loadBalancerClass and cloudscale.enabled are both set: loadBalancerClass is for addresses from pools alone. List what is served in classes." }}
+{{- if and $cloud .Values.loadBalancerClass }}
+{{- fail (printf "loadBalancerClass and %s.enabled are both set: loadBalancerClass is for addresses from pools alone. List what is served in classes." $cloud) }}
 {{- end }}
-{{- if and .Values.kubeVip.provider (or $cloud.enabled .Values.classes) }}
-{{- fail "kubeVip.provider is set, and so is classes or cloudscale.enabled: kubeVip.provider is for a release that is nothing else. List what is served in classes; one with the backend kube-vip leaves announcing to kube-vip." }}
+{{- if and .Values.kubeVip.provider (or $cloud .Values.classes) }}
+{{- fail (printf "kubeVip.provider is set, and so is classes or %s.enabled: kubeVip.provider is for a release that is nothing else. List what is served in classes; one with the backend kube-vip leaves announcing to kube-vip." ($cloud | default "cloudscale")) }}
 {{- end }}
-{{- if and $cloud.names (or $announces (ne .Values.controller.kind "DaemonSet") (ne .Release.Namespace "kube-system")) }}
+{{- if and .Values.cloudscale.names (or $announces (ne .Values.controller.kind "DaemonSet") (ne .Release.Namespace "kube-system")) }}
 {{- fail "cloudscale.names is set: that is for a release in the namespace kube-system, with cloudscale.enabled, controller.kind DaemonSet, and no classes that are announced." }}
 {{- end }}
 {{- if and .Values.kubeVip.names (or (not .Values.kubeVip.provider) (ne .Values.controller.kind "Deployment") (ne .Release.Namespace "kube-system")) }}
@@ -140,7 +226,7 @@ kube-vip announces. Refuses what does not go together.
 {{- define "fairlead.readsKubeVip" -}}
 {{- $reads := or (include "fairlead.provides" .) (and (include "fairlead.announces" .) (not .Values.classes) (not .Values.loadBalancerClass)) }}
 {{- range .Values.classes }}
-{{- if and (ne (.backend | default "announce") "cloudscale") (or (not .pools) (has "kube-vip" .pools)) }}{{ $reads = "true" }}{{ end }}
+{{- if and (has (.backend | default "announce") (list "announce" "kube-vip")) (or (not .pools) (has "kube-vip" .pools)) }}{{ $reads = "true" }}{{ end }}
 {{- end }}
 {{- if $reads }}true{{ end }}
 {{- end }}
@@ -167,7 +253,7 @@ cloud provider, it is the one that the other controllers of that kind use: two o
 them never work at the same time.
 */}}
 {{- define "fairlead.ownLease" -}}
-{{ if not (or .Values.kubeVip.provider (and .Values.cloudscale.enabled (not (include "fairlead.announces" .)))) }}true{{ end }}
+{{ if not (or .Values.kubeVip.provider (and (include "fairlead.cloud" .) (not (include "fairlead.agents" .)))) }}true{{ end }}
 {{- end }}
 {{- define "fairlead.lease" -}}
 {{- $row := "cloudscale" }}
