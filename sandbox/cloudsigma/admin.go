@@ -14,6 +14,7 @@ import (
 //	GET    /sandbox/ports            what passes the firewalls
 //	POST   /sandbox/subscribe        {"address": "192.0.2.7"}
 //	POST   /sandbox/unsubscribe      the same; "at": "2030-01-01T00:00:00Z" says when it will end
+//	POST   /sandbox/dynamic          {"address": "203.0.113.77"}: without a subscription, and no server's
 //	POST   /sandbox/route            {"address": "192.0.2.7", "routed": false}
 //	POST   /sandbox/servers          a [NewServer]
 //	POST   /sandbox/reboot/ID        the guest has all cards of its server afterwards
@@ -40,7 +41,7 @@ func (s *Simulator) Administer(method string, parts []string, body []byte) (simu
 	}
 	what := method + " " + parts[0]
 	switch what {
-	case "POST subscribe", "POST unsubscribe", "POST route", "POST status", "POST tags", "POST interfere":
+	case "POST subscribe", "POST unsubscribe", "POST dynamic", "POST route", "POST status", "POST tags", "POST interfere":
 		if err := simulator.Strict(body, &q); err != nil {
 			return done, err
 		}
@@ -68,6 +69,8 @@ func (s *Simulator) Administer(method string, parts []string, body []byte) (simu
 			return done, s.EndSubscription(q.Address)
 		}
 		return done, s.ExpiresAt(q.Address, q.At)
+	case "POST dynamic":
+		s.AddDynamic(q.Address)
 	case "POST route":
 		s.SetRouted(q.Address, q.Routed)
 	case "POST servers":
