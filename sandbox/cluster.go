@@ -31,6 +31,9 @@ type Cluster struct {
 	Cloud string
 	// CloudFlags are further flags of the cloud's command.
 	CloudFlags []string
+	// ProxyMode is how kube-proxy forwards: nftables, which is the default, or
+	// iptables.
+	ProxyMode string
 	// Command is the path of the sandbox command, which runs as first process
 	// of every node. Default: built from its source.
 	Command string
@@ -116,6 +119,13 @@ func (c *Cluster) complete() error {
 	}
 	if err := checkCloud(c.Cloud); err != nil {
 		return err
+	}
+	switch c.ProxyMode {
+	case "":
+		c.ProxyMode = "nftables"
+	case "nftables", "iptables":
+	default:
+		return fmt.Errorf("mode of kube-proxy %q: want nftables or iptables", c.ProxyMode)
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("the sandbox creates namespaces and cgroups: run it as root")

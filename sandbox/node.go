@@ -35,6 +35,8 @@ func (c *Cluster) startNode(n host) error {
 		CNIDir:   cniDir(),
 		PodCIDRs: n.podCIDRs(),
 		External: c.Cloud != "",
+
+		ProxyMode: c.ProxyMode,
 	}
 	for _, a := range n.addresses() {
 		config.Addresses = append(config.Addresses, a.Addr())

@@ -19,6 +19,7 @@ type nodeConfig struct {
 	Addresses []netip.Addr   `json:"addresses"`
 	PodCIDRs  []netip.Prefix `json:"podCIDRs"`
 	External  bool           `json:"external"` // a cloud's controller manager initialises the Node
+	ProxyMode string         `json:"proxyMode"`
 }
 
 // Paths inside a node. Its /run, /var/lib, /var/log, /etc and /opt are its
@@ -152,7 +153,7 @@ func (n nodeConfig) proxyArgs() []string {
 	return []string{nodeState + "/bin/kube", "kube-proxy",
 		"--kubeconfig=" + filepath.Join(nodeState, "nodes", n.Name, "kube-proxy.kubeconfig"),
 		"--hostname-override=" + n.Name,
-		"--proxy-mode=nftables",
+		"--proxy-mode=" + n.ProxyMode,
 		"--detect-local-mode=ClusterCIDR",
 		"--cluster-cidr=" + strings.Join(cidrs, ","),
 		"--conntrack-max-per-core=0",

@@ -18,6 +18,7 @@ type state struct {
 	Port       uint16   `json:"port"` // on 127.0.0.1, leads to the API server
 	Cloud      string   `json:"cloud,omitempty"`
 	CloudFlags []string `json:"cloudFlags,omitempty"`
+	ProxyMode  string   `json:"proxyMode,omitempty"`
 	CloudPort  uint16   `json:"cloudPort,omitempty"` // on 127.0.0.1, leads to the cloud's API
 	BootID     string   `json:"bootID"`              // of the machine: nothing survives its reboot
 	Up         bool     `json:"up"`                  // Up has come to its end
@@ -66,6 +67,9 @@ func (c *Cluster) open() error {
 	}
 	if c.Nodes != s.Nodes || c.Cloud != s.Cloud { // readers may be at work
 		c.Nodes, c.Cloud = s.Nodes, s.Cloud
+	}
+	if s.ProxyMode != "" && c.ProxyMode != s.ProxyMode {
+		c.ProxyMode = s.ProxyMode
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ func (c *Cluster) Up(ctx context.Context) error {
 		if s.Cloud != c.Cloud {
 			return fmt.Errorf("start the sandbox %s: it is up with the cloud %q, not %q; take it down first", c.Name, s.Cloud, c.Cloud)
 		}
+		if s.ProxyMode != "" && s.ProxyMode != c.ProxyMode {
+			return fmt.Errorf("start the sandbox %s: it is up with kube-proxy in mode %q, not %q; take it down first", c.Name, s.ProxyMode, c.ProxyMode)
+		}
 		c.CloudFlags = s.CloudFlags
 		fmt.Fprintf(c.Progress, "the sandbox %s is up; making sure that everything of it runs\n", c.Name)
 	case err == nil || errors.Is(err, errNotUp):
@@ -77,7 +80,7 @@ func (c *Cluster) initialState() (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, CloudFlags: c.CloudFlags, BootID: bootID()}
+	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, CloudFlags: c.CloudFlags, ProxyMode: c.ProxyMode, BootID: bootID()}
 	if c.Cloud != "" {
 		if s.CloudPort, err = FreePort(); err != nil {
 			return state{}, err

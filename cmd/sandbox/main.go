@@ -79,6 +79,7 @@ func upCommand(c *sandbox.Cluster) *cobra.Command {
 	cmd.Flags().IntVar(&c.Nodes, "nodes", 3, "number of nodes")
 	cmd.Flags().StringVar(&c.Cloud, "cloud", "", "simulated cloud of the nodes: "+strings.Join(sandbox.Clouds(), ", "))
 	cmd.Flags().StringArrayVar(&c.CloudFlags, "cloud-flag", nil, "further flag of the simulated cloud, such as --nics=manual")
+	cmd.Flags().StringVar(&c.ProxyMode, "proxy-mode", "nftables", "how kube-proxy forwards: nftables or iptables")
 	cmd.Flags().BoolVar(&bare, "bare", false, "do not install Fairlead and the examples")
 	return cmd
 }

@@ -74,11 +74,12 @@ type cluster struct {
 	kube kubernetes.Interface
 }
 
-// start boots a cluster with Fairlead's manifest and the web server. flags are of the
-// cloud.
-func start(t *testing.T, flags ...string) *cluster {
+// start boots a cluster with Fairlead's manifest and the web server. proxy is the mode
+// of kube-proxy, and flags are the cloud's.
+func start(t *testing.T, proxy string, flags ...string) *cluster {
 	t.Helper()
-	c := &cluster{Cluster: &sandbox.Cluster{Name: fmt.Sprintf("fairlead-sigma-%d", os.Getpid()), Cloud: sandbox.CloudSigma, CloudFlags: flags}, t: t}
+	c := &cluster{t: t, Cluster: &sandbox.Cluster{Name: fmt.Sprintf("fairlead-sigma-%d", os.Getpid()),
+		Cloud: sandbox.CloudSigma, CloudFlags: flags, ProxyMode: proxy}}
 	t.Cleanup(func() {
 		if err := c.Down(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)

@@ -77,10 +77,17 @@ spec:
   - port: 80
 `
 
-// The document from its first example to its last command, its limitations, and the
-// death of the node that has an address.
+// The document, with kube-proxy in both of its modes.
 func TestDocument(t *testing.T) {
-	c := start(t, "--unowned=accept")
+	for _, mode := range []string{"nftables", "iptables"} {
+		t.Run(mode, func(t *testing.T) { document(t, mode) })
+	}
+}
+
+// document goes from the document's first example to its last command, to what its
+// limitations excluded, and to the death of the node that has an address.
+func document(t *testing.T, mode string) {
+	c := start(t, mode, "--unowned=accept")
 	const dynamic = "203.0.113.77"
 	c.cloud(http.MethodPost, "/sandbox/dynamic", map[string]string{"address": dynamic}, nil)
 	c.apply(examples)
@@ -158,7 +165,7 @@ func TestDocument(t *testing.T) {
 
 // With NICs in mode manual, agents move an address themselves: no call, no NIC.
 func TestManual(t *testing.T) {
-	c := start(t, "--nics=manual")
+	c := start(t, "nftables", "--nics=manual")
 	c.apply(strings.Split(examples, "---")[0])
 	address := c.address("nginx-lb")
 	c.answers("tcp", address, 80)
