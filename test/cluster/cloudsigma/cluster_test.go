@@ -29,8 +29,8 @@ const (
 	image = "fairlead/fairlead:0.1.0"
 	// clusterName is in the tags.
 	clusterName = "metal"
-	// client is the address of the client host.
-	client = "10.77.0.100"
+	// clientAddress is that of the client host.
+	clientAddress = "10.77.0.100"
 )
 
 // nginx stands for the web server of the document's examples: it says whom it
@@ -78,6 +78,16 @@ type cluster struct {
 // of kube-proxy, and flags are the cloud's.
 func start(t *testing.T, proxy string, flags ...string) *cluster {
 	t.Helper()
+	c := boot(t, proxy, flags...)
+	c.install()
+	c.apply(nginx)
+	c.kubectl("rollout", "status", "deployment/nginx", "--timeout=2m")
+	return c
+}
+
+// boot boots a cluster without Fairlead, whose image the nodes have.
+func boot(t *testing.T, proxy string, flags ...string) *cluster {
+	t.Helper()
 	c := &cluster{t: t, Cluster: &sandbox.Cluster{Name: fmt.Sprintf("fairlead-sigma-%d", os.Getpid()),
 		Cloud: sandbox.CloudSigma, CloudFlags: flags, ProxyMode: proxy}}
 	t.Cleanup(func() {
@@ -102,9 +112,6 @@ func start(t *testing.T, proxy string, flags ...string) *cluster {
 	if err := c.Load(t.Context(), archive); err != nil {
 		t.Fatal(err)
 	}
-	c.install()
-	c.apply(nginx)
-	c.kubectl("rollout", "status", "deployment/nginx", "--timeout=2m")
 	return c
 }
 

@@ -129,7 +129,7 @@ func document(t *testing.T, mode string) {
 	c.answers("tcp", several, 8081)
 	c.answers("tcp", several, 9000)
 	c.answers("udp", several, 5353)
-	if got := c.answers("tcp", local, 80); !strings.Contains(got, "answers "+client+":") || !strings.Contains(got, "on "+c.placed(local)+" ") {
+	if got := c.answers("tcp", local, 80); !strings.Contains(got, "answers "+clientAddress+":") || !strings.Contains(got, "on "+c.placed(local)+" ") {
 		t.Errorf("the pod behind policy Local is not on node %s, or does not see the client: %s", c.placed(local), got)
 	}
 	c.halves()

@@ -1,0 +1,178 @@
+package cloudsigma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/client"
+	"fairlead.io/test/kit/tree"
+)
+
+// oldPod stands for the pod that CloudSigma's own controller makes: its names, labels
+// and script. The programs are those of the machine, Debian's. ADDRESS, DASHED, NODE
+// and POD stand for what it fills in.
+const oldPod = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: lb-ip-DASHED
+  namespace: kube-system
+  labels: {app: cloudsigma-lb-ip, cloudsigma.com/ip: ADDRESS, cloudsigma.com/svc: POD}
+spec:
+  nodeName: NODE
+  hostNetwork: true
+  terminationGracePeriodSeconds: 0
+  tolerations: [{operator: Exists}]
+  containers:
+  - name: lb-config
+    image: ` + sandbox.WebImage + `
+    securityContext: {privileged: true, runAsUser: 0}
+    env: [{name: PATH, value: "/usr/sbin:/usr/bin"}]
+    command: [/bin/sh, -c]
+    args:
+    - |
+      PRIMARY_IF=$(ip -o link | sed 's/^[0-9]*: \([^:@]*\).*/\1/' | grep -Ev '^(lo|cilium|lxc|veth)' | head -1)
+      ip addr add ADDRESS/32 dev $PRIMARY_IF || true
+      for chain in PREROUTING OUTPUT; do
+        iptables -t nat -C $chain -d ADDRESS -p tcp --dport 80 -j DNAT --to-destination POD:80 ||
+          iptables -t nat -I $chain 1 -d ADDRESS -p tcp --dport 80 -j DNAT --to-destination POD:80
+      done
+      iptables -t nat -C POSTROUTING -d POD -p tcp --dport 80 -j MASQUERADE ||
+        iptables -t nat -A POSTROUTING -d POD -p tcp --dport 80 -j MASQUERADE
+      while true; do sleep 3600; done
+    volumeMounts:
+    - {name: usr, mountPath: /usr}
+    - {name: bin, mountPath: /bin}
+    - {name: lib, mountPath: /lib}
+    - {name: lib64, mountPath: /lib64}
+    - {name: etc, mountPath: /etc/alternatives}
+  volumes:
+  - {name: usr, hostPath: {path: /usr}}
+  - {name: bin, hostPath: {path: /usr/bin}}
+  - {name: lib, hostPath: {path: /usr/lib}}
+  - {name: lib64, hostPath: {path: /usr/lib64}}
+  - {name: etc, hostPath: {path: /etc/alternatives}}
+`
+
+// What the original has made of a Service stays as it is while Fairlead takes over,
+// and the guide's commands leave nothing of it on the node.
+func TestSwap(t *testing.T) {
+	const address, node = "192.0.2.10", "node2"
+	c := boot(t, "nftables")
+	for _, n := range allNodes { // as the original leaves them
+		c.kubectl("taint", "node", n, "node.cloudprovider.kubernetes.io/uninitialized-")
+	}
+	c.apply(nginx)
+	c.kubectl("rollout", "status", "deployment/nginx", "--timeout=2m")
+	c.apply(strings.Split(examples, "---")[0])
+	c.old(address, node)
+	c.answers("tcp", address, 80)
+
+	before := map[string]any{"server": c.server(node)["nics"], "tags": c.tagged(address)}
+	asking := client.Browse(c.Cluster, netip.MustParseAddrPort(address+":80"))
+	if _, err := c.CloudRequest(t.Context(), http.MethodDelete, "/sandbox/log", ""); err != nil {
+		t.Fatal(err)
+	}
+	c.install()
+	c.eventually("Fairlead serves the Service", time.Minute, func(ctx context.Context) error {
+		s, err := c.kube.CoreV1().Services("default").Get(ctx, "nginx-lb", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, is := range s.Status.Conditions {
+			if is.Type == "fairlead.io/Ready" && is.Status == metav1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions: %v", s.Status.Conditions)
+	})
+	if got := c.address("nginx-lb"); got != address {
+		t.Errorf("the Service has %s now", got)
+	}
+
+	// The guide's commands.
+	pod := "lb-ip-" + strings.ReplaceAll(address, ".", "-")
+	c.kubectlWith(guideScript(t), "exec", "--stdin", "--namespace=kube-system", pod, "--", "sh", "-s", address)
+	c.kubectl("delete", "pod", pod, "--namespace=kube-system")
+	c.eventually("the agent carries the address", time.Minute, func(ctx context.Context) error {
+		if carry := c.carriers(ctx, address, allNodes...); !cmp.Equal(carry, []string{node}) {
+			return fmt.Errorf("carried by %q", carry)
+		}
+		return nil
+	})
+	c.answers("tcp", address, 80)
+	var writes []struct{ Method, Path string }
+	c.cloud(http.MethodGet, "/sandbox/log", nil, &writes)
+	for _, call := range writes {
+		if call.Method != http.MethodGet {
+			t.Errorf("to take over, the cloud was told %s %s", call.Method, call.Path)
+		}
+	}
+	if diff := cmp.Diff(before, map[string]any{"server": c.server(node)["nics"], "tags": c.tagged(address)}); diff != "" {
+		t.Errorf("the cloud has changed:\n%s", diff)
+	}
+	rules, err := c.Exec(t.Context(), node, "iptables-save", "-t", "nat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(rules)) {
+		if strings.Contains(line, "--dport 80 ") {
+			t.Errorf("left behind: %s", line)
+		}
+	}
+	for _, r := range asking.Stop() {
+		if t.Logf("%d connections made, longest gap %v", len(r.Made), r.Gap); r.Gap > 10*time.Second {
+			t.Errorf("no connection for %v: %q", r.Gap, r.Failed)
+		}
+	}
+}
+
+// old makes for the Service what the original makes.
+func (c *cluster) old(address, node string) {
+	c.t.Helper()
+	server := c.server(node)
+	path := "/api/2.0/servers/" + server["uuid"].(string) + "/"
+	for _, readOnly := range []string{"resource_uri", "runtime", "status", "uuid", "owner", "permissions", "mounted_on", "grantees"} {
+		delete(server, readOnly)
+	}
+	server["nics"] = append(server["nics"].([]any), map[string]any{"ip_v4_conf": map[string]any{"conf": "static", "ip": map[string]string{"uuid": address}}})
+	c.cloud(http.MethodPut, path, server, nil)
+	for _, tag := range []string{"cluster:" + clusterName, "service:default-nginx-lb", "managed-by:cloudsigma-ccm"} {
+		c.cloud(http.MethodPost, "/api/2.0/tags/", map[string]any{"objects": []any{map[string]any{"name": tag, "resources": []string{address}}}}, nil)
+	}
+	pod := c.kubectl("get", "pods", "--selector=app=nginx", "--output=jsonpath={.items[0].status.podIP}")
+	c.apply(strings.NewReplacer("ADDRESS", address, "DASHED", strings.ReplaceAll(address, ".", "-"), "NODE", node, "POD", pod).Replace(oldPod))
+	c.kubectl("patch", "service", "nginx-lb", "--subresource=status", "--type=merge", `--patch={"status":{"loadBalancer":{"ingress":[{"ip":"`+address+`"}]}}}`)
+	c.eventually("the old pod runs", time.Minute, func(context.Context) error {
+		if len(c.carriers(c.t.Context(), address, node)) == 0 {
+			return errors.New(c.kubectl("get", "pods", "--namespace=kube-system"))
+		}
+		return nil
+	})
+}
+
+// guideScript is the one that the guide gives.
+func guideScript(t *testing.T) string {
+	t.Helper()
+	guide, err := os.ReadFile(tree.Path("docs", "guides", "migrate-from-cloudsigma-ccm.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(guide), "<<'END'\n")
+	script, _, found := strings.Cut(text, "\nEND\n")
+	if !found {
+		t.Fatal("the guide has no script")
+	}
+	return script + "\n"
+}
