@@ -52,6 +52,7 @@ type Group struct {
 	claims   map[Key][]Claim // of the book, nil: to be made again
 	members  map[string]netip.AddrPort
 	departed map[string]departure
+	nodes    map[netip.Addr]bool // that Join was last called with
 	deaths   int
 	greet    map[string]bool // members that have not heard of us from ourselves
 	synced   bool
@@ -81,23 +82,29 @@ func Start(c Config) (*Group, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.Bind = netip.AddrPortFrom(c.Bind.Addr().Unmap(), c.Bind.Port())
-	transport := c.Transport
-	if transport == nil {
-		s, err := listen(c.Bind)
-		if err != nil {
-			return nil, fmt.Errorf("listen for members: %w", err)
-		}
-		transport, c.Bind = s, s.addr
-	}
 	now := time.Now()
 	g := &Group{
-		self: c.Name, addr: c.Bind, log: c.Log,
+		self: c.Name, log: c.Log,
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
 		book:    newBook(c.Name, uint64(now.UnixNano()), c.Meta),
 		members: map[string]netip.AddrPort{}, departed: map[string]departure{}, greet: map[string]bool{},
 	}
 	g.queue.NumNodes, g.queue.RetransmitMult = func() int { return int(g.size.Load()) }, claimRetransmit
-	conf := tuned(c, transport)
+	out := &bridge{log: c.Log}
+	transport := c.Transport
+	if transport == nil {
+		gate, err := newGate(c.Key, g.nodeAt)
+		if err != nil {
+			return nil, err
+		}
+		s, err := listen(c.Bind, gate, out.warn)
+		if err != nil {
+			return nil, fmt.Errorf("listen for members: %w", err)
+		}
+		transport, c.Bind = s, s.addr
+	}
+	g.addr = c.Bind
+	conf := tuned(c, transport, out)
 	conf.Delegate, conf.Events = delegate{g}, events{g}
 	list, err := memberlist.Create(conf)
 	if err != nil {
