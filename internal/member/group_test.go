@@ -156,9 +156,7 @@ func TestSuccessor(t *testing.T) {
 	b.Close()
 	next := startWith(t, second)
 	join(t, next, a)
-	if !next.Synced() {
-		t.Error("not synced after an exchange with one who is")
-	}
+	eventually(t, next, "synced after an exchange with one who is", next.Synced)
 	next.SetClaims([]member.Claim{{Key: member.Addr(vip), Epoch: 5, Up: true}})
 	eventually(t, a, "claims of the successor", func() bool {
 		c := a.Claims()

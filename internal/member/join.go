@@ -80,6 +80,9 @@ func (g *Group) strangers(addrs []netip.AddrPort) []netip.AddrPort {
 	for _, addr := range g.members {
 		known[addr] = true
 	}
+	for _, d := range g.doubts {
+		known[d.addr] = true
+	}
 	return slices.DeleteFunc(addrs, func(a netip.AddrPort) bool {
 		return known[netip.AddrPortFrom(a.Addr().Unmap(), a.Port())]
 	})
