@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fairlead.io/sandbox"
+	kit "fairlead.io/test/kit/client"
 	"fairlead.io/test/kit/netns"
 )
 
@@ -176,7 +176,8 @@ func (a *asker) since(at time.Time) []answer {
 	return slices.Clone(a.answers[first:])
 }
 
-// census asks for addresses for a while and returns who answers for each.
+// census asks for addresses for a while and returns who answers for each. Answers may
+// be late on a busy machine: it waits a while for the first one for each address.
 func (a *asker) census(addrs ...netip.Addr) map[netip.Addr][]string {
 	begin := time.Now()
 	tick := time.NewTicker(80 * time.Millisecond)
@@ -188,12 +189,17 @@ func (a *asker) census(addrs ...netip.Addr) map[netip.Addr][]string {
 		<-tick.C
 	}
 	found := map[netip.Addr][]string{}
-	for _, x := range a.since(begin) {
-		if slices.Contains(addrs, x.addr) && !slices.Contains(found[x.addr], x.mac) {
-			found[x.addr] = append(found[x.addr], x.mac)
+	for last := time.Now().Add(time.Second); ; <-tick.C {
+		clear(found)
+		for _, x := range a.since(begin) {
+			if slices.Contains(addrs, x.addr) && !slices.Contains(found[x.addr], x.mac) {
+				found[x.addr] = append(found[x.addr], x.mac)
+			}
+		}
+		if len(found) == len(addrs) || time.Now().After(last) {
+			return found
 		}
 	}
-	return found
 }
 
 // watching asks for addresses every 20 ms until it is told to stop; it then
@@ -309,24 +315,9 @@ func (a *attempts) try(ctx context.Context, addr netip.Addr, begin time.Time) {
 	a.made = append(a.made, at)
 }
 
-// patience is how long a connection may take. The kernel repeats a lost packet
-// after a second, which must not hide that it was lost.
-const patience = 950 * time.Millisecond
-
 // greet connects from the client host and waits for the server's greeting.
 func greet(ctx context.Context, addr netip.Addr, port uint16) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	conn, err := cluster.Dial(ctx, sandbox.ClientHost, "tcp", netip.AddrPortFrom(addr, port).String())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
-	_, err = io.ReadFull(conn, make([]byte, len("hello")))
-	return err
+	return kit.Greet(ctx, cluster, netip.AddrPortFrom(addr, port))
 }
 
 // beyondMove returns the failures that a move does not explain: a handshake that

@@ -64,7 +64,7 @@ func TestReplaceMetalLBAndBack(t *testing.T) {
 	const label = "example.org/has-the-image"
 	t.Cleanup(func() { _, _ = trySh(context.WithoutCancel(t.Context()), "kubectl label node --all "+label+"-") })
 	sh(t, "kubectl label node node1 "+label+"=yes")
-	sh(t, "helm install fairlead charts/fairlead --namespace metallb-system --wait --timeout 2m --set image.tag="+tag+
+	sh(t, "helm install fairlead charts/fairlead --namespace metallb-system --wait --timeout 5m --set image.tag="+tag+
 		` --set-string 'agent.nodeSelector.example\.org/has-the-image=yes'`)
 	world.answeredFor(t, "MetalLB's speakers and an agent", winner)
 	sh(t, "kubectl label node node2 node3 "+label+"=yes")
