@@ -111,8 +111,10 @@ func TestLeases(t *testing.T) {
 		if now := w.settled(); now != owner {
 			t.Errorf("the addresses moved from %s to %s", owner, now)
 		}
-		if failed := connections(); len(failed) > 0 {
-			t.Errorf("connections failed: %q", failed)
+		for _, r := range connections() {
+			if len(r.Failed) > 0 {
+				t.Errorf("connections to %s failed: %v", r.To, r.Failed)
+			}
 		}
 		same()
 	})
@@ -125,7 +127,7 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%s still has the addresses", former)
 		}
 		if failed := beyondMove(connections()); len(failed) > 0 {
-			t.Errorf("connections failed: %q", failed)
+			t.Errorf("connections failed: %v", failed)
 		}
 		agentsRun(t, nodes...)
 		same()

@@ -31,7 +31,7 @@ func TestSingleFamilies(t *testing.T) {
 				t.Errorf("%s still has the address", former)
 			}
 			if failed := beyondMove(connections()); len(failed) > 0 {
-				t.Errorf("connections failed: %q", failed)
+				t.Errorf("connections failed: %v", failed)
 			}
 		})
 	}
