@@ -61,8 +61,38 @@ func metricsIn(patterns string) ([]metric, error) {
 	if len(found) == 0 {
 		return nil, fmt.Errorf("no metric found in %s", patterns)
 	}
+	shared, err := cloudLabels()
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range found {
+		if isCloud := strings.HasPrefix(patterns, "internal/cloud"); isCloud && m.labels == "" {
+			found[i].labels = shared[m.kind]
+		}
+	}
 	slices.SortFunc(found, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
 	return found, nil
+}
+
+// cloudLabels returns the labels of the metrics of every cloud, by kind: a cloud's client
+// only names them.
+func cloudLabels() (map[string]string, error) {
+	parsed, err := goFiles("internal/cloud/metrics.go")
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]string{}
+	for _, f := range parsed {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if kind, is := strings.CutSuffix(strings.TrimPrefix(selected(call.Fun), "New"), "Vec"); is {
+					labels[strings.ToLower(kind)] = list(call.Args[1])
+				}
+			}
+			return true
+		})
+	}
+	return labels, nil
 }
 
 // metricOf reads prometheus.NewDesc(name, help, labels, …), whose values are

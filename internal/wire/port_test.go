@@ -60,7 +60,7 @@ func hear(t *testing.T, p *Port) Sighting {
 	select {
 	case s := <-p.Heard():
 		return s
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("heard nothing")
 	}
 	panic("unreachable")
