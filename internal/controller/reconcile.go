@@ -118,6 +118,9 @@ func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class
 	if len(w.Verdict.Addresses) > 0 {
 		w.Carrier = c.agents.host(w.Verdict.Addresses[0])
 	}
+	if c.backend.needs().Agents {
+		w.Unannounced = c.agents.unannounced(w.Verdict.Addresses, s.Unannounced)
+	}
 }
 
 // leave gives back what a Service holds that no class serves, and takes our words off
