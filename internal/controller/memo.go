@@ -32,6 +32,9 @@ type memo struct {
 	// warned of what is deprecated.
 	warned bool
 
+	// pools that its addresses were from when they were last from any.
+	pools []lb.PoolKey
+
 	settled bool // what its status said at first sight was taken into account
 
 	// written is the resourceVersion our last write made. An older version of
