@@ -115,8 +115,12 @@ func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class
 	w.Request = c.request(s, in, held, labels)
 	w.Verdict = c.ledger.settle(w.Request, published)
 	c.remark(s, &w.Request, &w.Verdict)
+	c.recallPool(s, m, &w.Verdict)
 	if len(w.Verdict.Addresses) > 0 {
 		w.Carrier = c.agents.host(w.Verdict.Addresses[0])
+	}
+	if c.backend.needs().Agents {
+		w.Unannounced = c.agents.unannounced(w.Verdict.Addresses, s.Unannounced)
 	}
 }
 

@@ -59,3 +59,22 @@ func (c *common) remark(s *lb.Service, r *lb.Request, v *lb.Verdict) {
 		}
 	}
 }
+
+// recallPool adds to the verdict of a Service that has an address of a pool that is gone
+// which labels that pool had: agents advertise the address by them. After a restart, the
+// Service itself says so.
+func (c *common) recallPool(s *lb.Service, m *memo, v *lb.Verdict) {
+	if len(v.Pools) > 0 {
+		m.pools = v.Pools
+	}
+	if v.Reason.Code != lb.OutOfPool {
+		return
+	}
+	former := s.FormerPool()
+	if len(m.pools) > 0 {
+		former = c.readings.formerPool(m.pools[0])
+	}
+	if former != nil && !c.readings.hasPool(former.Key) {
+		v.Reason = former.Before(v.Reason)
+	}
+}

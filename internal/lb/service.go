@@ -33,6 +33,9 @@ type Service struct {
 	Ingress []Ingress
 	// Says is what our condition says, nil if there is none.
 	Says *Condition
+	// Unannounced is what our condition about announcing says: nobody answers for one
+	// of the addresses. It is nil if there is none, as all is well.
+	Unannounced *Condition
 }
 
 // Condition is our condition on a Service.

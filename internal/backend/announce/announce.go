@@ -31,7 +31,14 @@ var (
 	_ backend.Backend = (*Backend)(nil)
 	_ backend.Holder  = (*Backend)(nil)
 	_ backend.Marker  = (*Backend)(nil)
+	_ backend.Needs   = (*Backend)(nil)
 )
+
+// Needs are the agents: they announce.
+func (b *Backend) Needs() lb.Needs { return lb.Needs{Agents: true} }
+
+// untold are the reasons of which no agent can tell by an event.
+var untold = []lb.Code{lb.NoAgent, lb.AnnouncerLost}
 
 // Sync says what the Service should say.
 func (b *Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
@@ -39,9 +46,13 @@ func (b *Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
 		return b.gone(&w), nil
 	}
 	out := lb.Outcome{
-		Reason:    w.Verdict.Reason,
-		Condition: lb.ConditionSays,
-		Ingress:   Ingress(&w.Verdict),
+		Reason:      w.Verdict.Reason,
+		Condition:   lb.ConditionSays,
+		Unannounced: w.Unannounced,
+		Ingress:     Ingress(&w.Verdict),
+	}
+	if r := w.Unannounced; r != nil && (w.Service.Unannounced == nil || !r.Equal(w.Service.Unannounced.Reason)) && slices.Contains(untold, r.Code) {
+		out.Tell = append(out.Tell, *r)
 	}
 	out.Marks.Annotations = b.notes(&w.Service, &w.Verdict, w.Carrier)
 	if !slices.Equal(w.Service.Ingress, out.Ingress) {
@@ -109,7 +120,7 @@ func (b *Backend) Marked(s *lb.Service) bool {
 			return true
 		}
 	}
-	return s.Says != nil || slices.ContainsFunc(b.Leavers, func(l compat.Leaver) bool { return l.Marked(s, true) })
+	return s.Says != nil || s.Unannounced != nil || slices.ContainsFunc(b.Leavers, func(l compat.Leaver) bool { return l.Marked(s, true) })
 }
 
 // Forget has nothing to forget.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"fairlead.io/api/v1alpha1"
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
 	"fairlead.io/test/kit/cloud"
@@ -98,6 +99,9 @@ func (s *story) clean() {
 	}
 	rig.Eventually(s.t, "remove nodes and labels of namespaces", func() error {
 		if err := s.rig.Client.DeleteAllOf(ctx, &corev1.Node{}); err != nil {
+			return err
+		}
+		if err := s.rig.Client.DeleteAllOf(ctx, &v1alpha1.Agent{}); err != nil {
 			return err
 		}
 		var list corev1.NamespaceList
