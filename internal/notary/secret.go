@@ -40,11 +40,11 @@ func (n *Notary) Open(ctx context.Context, secrets typedcorev1.SecretInterface) 
 	return n.take(s)
 }
 
-// Read reads the key if there is one, and makes none.
+// Read reads the key if there is one that may be read, and makes none.
 func (n *Notary) Read(ctx context.Context, secrets typedcorev1.SecretInterface) error {
 	s, err := secrets.Get(ctx, Secret, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && len(s.Data[fieldKey]) == 0:
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), err == nil && len(s.Data[fieldKey]) == 0:
 		return nil
 	case err != nil:
 		return fmt.Errorf("key of the notes on Services, Secret %s: %w", Secret, err)
