@@ -62,7 +62,7 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	}
 	l.contested = func(contest ipam.Contest, from lb.Dialect) { p.tellContest(ctx, contest, from) }
 	p.addServices()
-	p.imports = &importer{common: p.common, cache: mgr.GetCache()}
+	p.imports = &importer{common: p.common, cache: mgr.GetCache(), secrets: writer.CoreV1().Secrets(o.Namespace), services: p.services}
 	p.pools = &pools{common: p.common, changed: func(d []lb.Dialect) { p.wakers.wake(p.using(d)) }}
 	p.addReporters()
 	return p
