@@ -23,7 +23,10 @@ var layers = [][]string{
 	{"internal/agent/dhcplease", "internal/agent/write"},
 	{"internal/agent/sources"},
 	{"internal/agent", "internal/controller", "internal/nodes"},
-	{"internal/agent/layer2", "internal/agent/metallb", "internal/controller/metallb"},
+	{
+		"internal/agent/agentsim", // for tests and benchmarks
+		"internal/agent/layer2", "internal/agent/metallb", "internal/controller/metallb",
+	},
 	{"internal/reasons", "internal/setup"},
 	{"cmd/fairlead"},
 }
