@@ -73,6 +73,7 @@ func (*announcer) Disown(netip.Addr, string)      {}
 func (*announcer) Commit()                        {}
 func (*announcer) Allow(string, time.Time)        {}
 func (*announcer) Defend(netip.Addr, string) bool { return true }
+func (*announcer) Listen([]netip.Addr) {}
 func (a *announcer) News() <-chan agent.News      { return a.news }
 
 func (a *announcer) Probe(addr netip.Addr, _ []string, _ func(net.HardwareAddr) bool) {
