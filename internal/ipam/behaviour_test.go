@@ -182,7 +182,7 @@ func TestImportOrder(t *testing.T) {
 	}
 	verdicts := func(poolsLast bool) map[string]lb.Verdict {
 		a := New()
-		a.SetNodes(nodes)
+		a.SetOwners(Owners{Nodes: nodes})
 		if !poolsLast {
 			a.SetPools(pools)
 		}
@@ -285,28 +285,5 @@ func TestAssertedNeverWins(t *testing.T) {
 		if v, _ := a.Verdict(forger.Service); len(v.Addresses) > 0 {
 			t.Errorf("%s: the forger has %v", name, v.Addresses)
 		}
-	}
-}
-
-// Nobody gets by name what belongs to the cluster itself.
-func TestOwnerRefuses(t *testing.T) {
-	a := New()
-	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/31")})
-	a.SetOwner(func(x netip.Addr) string {
-		if x == addr("10.96.0.1") {
-			return "the ClusterIP of Service default/kubernetes"
-		}
-		return ""
-	})
-	r := requestOf("web", 1)
-	r.Addresses, r.Anywhere = []netip.Addr{addr("10.96.0.1")}, true
-	v, _ := a.Settle(r, nil)
-	if v.Reason.Code != lb.AddressIsCluster || len(v.Addresses) > 0 {
-		t.Errorf("got %v", v)
-	}
-	r = requestOf("claims", 2)
-	r.Evidence = lb.Asserted
-	if v, _ = a.Settle(r, []netip.Addr{addr("10.96.0.1")}); prose.Addrs(v.Addresses) != "192.0.2.0" {
-		t.Errorf("a claim got %v", v)
 	}
 }

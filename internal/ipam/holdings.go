@@ -119,8 +119,10 @@ func (a *Allocator) isOut(address netip.Addr) bool {
 	if _, ok := a.reserved[address]; ok {
 		return true
 	}
-	_, ok := a.nodes[address]
-	return ok
+	if _, ok := a.owned[address]; ok {
+		return true
+	}
+	return a.networks.of(address) != ""
 }
 
 // withdraw takes address out of what is free, if it is.

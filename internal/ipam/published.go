@@ -121,11 +121,9 @@ func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others b
 	return others
 }
 
-// unusable says whether no Service can have p. Link-local addresses are for those
-// who put them into a pool.
+// unusable says whether no Service can have p.
 func (a *Allocator) unusable(p netip.Addr) bool {
-	kind := lb.Unusable(netipx.IPRangeFrom(p, p))
-	return kind != "" && !(kind == lb.LinkLocal && a.InPool(p))
+	return a.owned[p].clusterIP || lb.Unusable(netipx.IPRangeFrom(p, p), lb.LinkLocal) != ""
 }
 
 // partner returns the address beside which s would have another of family f: the
