@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -67,8 +66,8 @@ type service struct {
 	// rank is the evidence that s has what it has. What the allocator gave itself
 	// is proven.
 	rank [len(lb.Families)]lb.Evidence
-	// noted is when that evidence was written, as lb.Request has it.
-	noted   [len(lb.Families)]time.Time
+	// noted is when that evidence was written, as lb.Request has it, in milliseconds.
+	noted   [len(lb.Families)]int64
 	next    [len(lb.Families)]*service // with the same address
 	verdict lb.Verdict
 	waits   []*queue

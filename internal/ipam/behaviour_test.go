@@ -287,3 +287,44 @@ func TestAssertedNeverWins(t *testing.T) {
 		}
 	}
 }
+
+// Of two notes on one address, the younger one counts, and what cannot be put back
+// counts more than any note; be the Service older or not, and whatever comes first.
+func TestNotesAreContested(t *testing.T) {
+	at := func(second int64) time.Time {
+		if second == 0 {
+			return time.Time{}
+		}
+		return time.Unix(second, 0)
+	}
+	for name, test := range map[string]struct {
+		older, younger int64
+		want           string
+	}{
+		"an old note put back":          {1, 2, "younger"},
+		"the younger Service's is old":  {2, 1, "older"},
+		"a note against our own status": {5, 0, "younger"},
+		"our own status against a note": {0, 5, "older"},
+		"two statuses":                  {0, 0, "older"},
+		"two notes of one moment":       {7, 7, "older"},
+	} {
+		old, young := requestOf("older", 1), requestOf("younger", 2)
+		old.Noted, young.Noted = at(test.older), at(test.younger)
+		x := []netip.Addr{addr("192.0.2.7")}
+		live := func(first, second lb.Request) *Allocator {
+			a := New()
+			a.Settle(first, x)
+			a.Settle(second, x)
+			return a
+		}
+		imported := New()
+		imported.Import(old, x)
+		imported.Import(young, x)
+		imported.SettleAll()
+		for _, a := range []*Allocator{live(old, young), live(young, old), imported} {
+			if u := a.held[x[0]]; u == nil || u.req.Service.Name != test.want {
+				t.Errorf("%s: %v has it", name, u)
+			}
+		}
+	}
+}
