@@ -57,7 +57,7 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 
 	// And back, with the new Service.
 	shell(t, "kubectl apply -f "+provider)
-	guided(t, "kubectl delete clusterrole,role,rolebinding --namespace kube-system --selector app.kubernetes.io/name=fairlead,component=kube-vip-cloud-provider")
+	guided(t, "kubectl delete clusterrole,role,rolebinding,secret --namespace kube-system --selector app.kubernetes.io/name=fairlead,component=kube-vip-cloud-provider")
 	guided(t, "kubectl rollout status --namespace kube-system deployment/kube-vip-cloud-provider")
 	understood(t, fresh)
 	kept(t, "back to the provider", before)
