@@ -223,7 +223,8 @@ func kept(t *testing.T, when string, before map[kube.ObjectKey]string) {
 		if s.Annotations["kube-vip.io/loadbalancerIPs"] != l.annotation || s.Spec.LoadBalancerIP != l.field || !slices.Equal(published, l.served()) || !slices.Equal(s.Finalizers, l.object().Finalizers) {
 			t.Errorf("%s: %s has %v, %q, %v", when, l.name, s.ObjectMeta, s.Spec.LoadBalancerIP, published)
 		}
-		if v := before[l.key()]; v != "" && l.label && s.Annotations["fairlead.io/reason"] == "" && v != s.ResourceVersion {
+		noted := s.Annotations["fairlead.io/given"]+s.Annotations["fairlead.io/asked"] != ""
+		if v := before[l.key()]; v != "" && l.label && s.Annotations["fairlead.io/reason"] == "" && !noted && v != s.ResourceVersion {
 			t.Errorf("%s: %s was written without need: %v", when, l.name, s.ObjectMeta)
 		}
 	}
