@@ -89,9 +89,10 @@ func (a *agent) setService(key types.NamespacedName, s *sources.Service) {
 	a.nameInterface(key)
 }
 
-// nameInterface has an interface be used that is named for a Service.
+// nameInterface has an interface be used that an administrator names for a Service,
+// though it be excluded. What only the Service names is used unless it is excluded.
 func (a *agent) nameInterface(key types.NamespacedName) {
-	if o := a.directory.services[key]; o != nil && o.Interface != "" && !a.scope.named[o.Interface] {
+	if o := a.directory.services[key]; o != nil && o.Named && !a.scope.named[o.Interface] {
 		a.scope.name([]string{o.Interface})
 		a.linksDirty = true
 	}

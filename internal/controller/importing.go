@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -111,18 +110,17 @@ func (i *importer) importAll(ctx context.Context) ([]imported, error) {
 		// With the ledger locked: read before, they could overwrite what the
 		// reconciles of pools and nodes have told it meanwhile.
 		var pools []lb.Pool
-		var nodes map[netip.Addr]string
+		var owned ipam.Owners
 		if pools, err = i.readings.read(ctx); err != nil {
 			return nil
 		}
-		if nodes, err = readNodes(ctx, i.cache); err != nil {
+		if owned, err = (&owners{cache: i.cache, kinds: i.readings.kinds}).read(ctx); err != nil {
 			return nil
 		}
 		if _, err = i.agents.read(ctx); err != nil {
 			return nil
 		}
 		a.SetPools(pools)
-		a.SetNodes(nodes)
 		var heirs []lb.Request
 		for _, s := range list {
 			r := i.requestOf(s, namespaces)
@@ -131,6 +129,7 @@ func (i *importer) importAll(ctx context.Context) ([]imported, error) {
 				heirs = append(heirs, r)
 			}
 		}
+		a.SetOwners(owned) // by now it is known which addresses on interfaces Services have
 		// What was given comes before what is only asked for.
 		slices.SortStableFunc(heirs, func(a, b lb.Request) int { return a.Created.Compare(b.Created) })
 		for _, r := range heirs {

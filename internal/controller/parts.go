@@ -44,10 +44,10 @@ type parts struct {
 
 // newParts makes all parts and ties them together; nothing runs yet.
 func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, mgr manager.Manager, writer kubernetes.Interface) *parts {
-	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, owners: newOwners(), poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
+	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
 	p.wakers = &wakers{ctx: ctx, all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
 	l := newLedger(p.wakers.wake)
-	l.alloc.SetOwner(p.owners.of)
+	p.owners = &owners{cache: mgr.GetCache(), kinds: kinds, ledger: l}
 	l.alloc.SetWords(c.words())
 	p.common = &common{cache: mgr.GetCache(), client: writer, classes: c, ledger: l, log: o.Log, waited: prometheus.NewHistogram(timeToAddressOpts)}
 	p.events = newEvents(writer, o.Log, p.busy)
@@ -176,7 +176,7 @@ func (p *parts) using(dialects []lb.Dialect) (out []types.NamespacedName) {
 // steps start the parts, in this order.
 func (p *parts) steps() []func() error {
 	steps := []func() error{
-		func() error { return p.owners.follow(p.ctx, p.mgr.GetCache()) },
+		func() error { return followServices(p.ctx, p.mgr.GetCache(), p.ledger) },
 		func() error { return fillCaches(p.ctx, p.mgr.GetCache(), p.classes, p.kinds, p.log) },
 		func() error { return p.mgr.Add(manager.RunnableFunc(p.events.Start)) },
 		func() error { return serveHealth(p.mgr, p.o, p.classes, p.kinds) },
@@ -192,7 +192,7 @@ func (p *parts) steps() []func() error {
 		steps = append(steps,
 			func() error { return p.mgr.Add(p.kinds) },
 			func() error { return watchPools(p.mgr, p.pools, p.poolWake, p.counted) },
-			func() error { return watchNodes(p.mgr, p.ledger) },
+			func() error { return watchOwners(p.mgr, p.owners) },
 			func() error { return watchAgents(p.mgr, p.agents, p.kinds) },
 			func() error { return p.mgr.Add(manager.RunnableFunc(p.status.Start)) },
 		)

@@ -3,7 +3,6 @@ package ipam
 import (
 	"iter"
 	"net/netip"
-	"time"
 
 	"fairlead.io/internal/lb"
 )
@@ -48,7 +47,7 @@ func (a *Allocator) take(s *service, address netip.Addr) {
 			p.perNamespace[s.req.Service.Namespace]++
 		}
 	}
-	s.has[f], s.next[f], s.rank[f], s.noted[f] = address, head, lb.Proven, time.Time{}
+	s.has[f], s.next[f], s.rank[f], s.noted[f] = address, head, lb.Proven, 0
 	a.held[address] = s
 	a.offer(s, address)
 }
@@ -119,8 +118,10 @@ func (a *Allocator) isOut(address netip.Addr) bool {
 	if _, ok := a.reserved[address]; ok {
 		return true
 	}
-	_, ok := a.nodes[address]
-	return ok
+	if _, ok := a.owned[address]; ok {
+		return true
+	}
+	return a.networks.of(address) != ""
 }
 
 // withdraw takes address out of what is free, if it is.

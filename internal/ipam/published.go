@@ -121,11 +121,9 @@ func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others b
 	return others
 }
 
-// unusable says whether no Service can have p. Link-local addresses are for those
-// who put them into a pool.
+// unusable says whether no Service can have p.
 func (a *Allocator) unusable(p netip.Addr) bool {
-	kind := lb.Unusable(netipx.IPRangeFrom(p, p))
-	return kind != "" && !(kind == lb.LinkLocal && a.InPool(p))
+	return a.owned[p].clusterIP || lb.Unusable(netipx.IPRangeFrom(p, p), lb.LinkLocal) != ""
 }
 
 // partner returns the address beside which s would have another of family f: the
@@ -239,7 +237,7 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 	// It may no longer be assigned by DHCP.
 	s.leased[f] = s.leased[f] && a.leases(s, f)
 	a.take(s, p)
-	s.rank[f], s.noted[f] = s.req.Evidence, s.req.Noted
+	s.rank[f], s.noted[f] = s.req.Evidence, noted(&s.req)
 	a.note(s, p)
 	return true
 }
@@ -249,21 +247,29 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 // so once: what was written later, or cannot be put back, wins. Else the older Service
 // keeps it. What is only asserted takes nothing from anybody.
 func (s *service) precedes(t *service, f lb.Family) bool {
-	has, claims := s.noted[f], t.req.Noted
+	has, claims := s.noted[f], noted(&t.req)
 	switch {
 	case t.req.Evidence == lb.Asserted:
 		return true
-	case has.Equal(claims):
+	case has == claims:
 		return older(s, t)
-	case has.IsZero() || claims.IsZero():
-		return has.IsZero()
+	case has == 0 || claims == 0:
+		return has == 0
 	}
-	return has.After(claims)
+	return has > claims
+}
+
+// noted is when the evidence of r was written, 0 if that does not matter.
+func noted(r *lb.Request) int64 {
+	if r.Noted.IsZero() {
+		return 0
+	}
+	return r.Noted.UnixMilli()
 }
 
 // proves notes the evidence for the address of family f that s has, and publishes.
 func (s *service) proves(f lb.Family) {
 	if s.req.Evidence <= s.rank[f] {
-		s.rank[f], s.noted[f] = s.req.Evidence, s.req.Noted
+		s.rank[f], s.noted[f] = s.req.Evidence, noted(&s.req)
 	}
 }

@@ -28,6 +28,7 @@ const (
 	AddressReserved   Code = "AddressReserved"
 	AddressIsNode     Code = "AddressIsNode"
 	AddressIsCluster  Code = "AddressIsCluster"
+	AddressOwned      Code = "AddressOwned"
 	FamilyMismatch    Code = "FamilyMismatch"
 	SharingConflict   Code = "SharingConflict"
 	InvalidRequest    Code = "InvalidRequest"
@@ -125,9 +126,13 @@ var serviceReasons = Table{
 		Do:    "Request another address, or change the reservation in the pool.",
 		Text:  "Address %s is reserved for Service %s in pool %q. Request another address, or change the reservation.", Sample: []any{sampleAddress, sampleService, "edge"}},
 	AddressIsCluster: {On: "Service", Warning: true,
-		Means: "The address belongs to the cluster itself: it is the ClusterIP of a Service, in the network of the pods, or link-local. Announcing it would cut off those who use it.",
+		Means: "The address belongs to somebody else: it is the ClusterIP of a Service, in a network of the Services or of the pods, a gateway or name server of a node, link-local, or, outside the pools, an external IP of another Service. Announcing it would cut off those who use it.",
 		Do:    "Request another address.",
 		Text:  "Address %s cannot be given to a Service: it is %s. Request another address.", Sample: []any{"10.96.0.1", "the ClusterIP of Service default/kubernetes"}},
+	AddressOwned: {On: "Service", Ready: true, Warning: true,
+		Means: "The Service has an address that also belongs to somebody else, as the sentence says. Fairlead would not assign it today.",
+		Do:    `Request another address, or set the annotation fairlead.io/reallocate: "true" to move the Service. If a pool contains such addresses, exclude them.`,
+		Text:  `The Service has %s, but that is %s. Request another address, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, Sample: []any{sampleAddress, "the gateway of node worker-1"}},
 	AddressIsNode: {On: "Service", Warning: true,
 		Means: "The address belongs to a node of the cluster. Announcing it would take the node off the network.",
 		Do:    "Exclude the node's address from the pool, or request another address.",

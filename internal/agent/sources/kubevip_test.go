@@ -54,9 +54,9 @@ func (j *journal) of(next http.RoundTripper) http.RoundTripper {
 }
 
 // onlyUsing is a configuration with pools of one format.
-func onlyUsing(dialect lb.Dialect) *config.Configuration {
+func onlyUsing(dialects ...lb.Dialect) *config.Configuration {
 	c := config.Default()
-	c.Classes = []config.Class{{Backend: config.Announce, Pools: []lb.Dialect{dialect}}}
+	c.Classes = []config.Class{{Backend: config.Announce, Pools: dialects}}
 	return c
 }
 

@@ -69,7 +69,12 @@ func (c *Config) Interface(namespace string) string {
 }
 
 // Interfaces that are named for any namespace.
-func (c *Config) Interfaces() []string { return slices.Sorted(maps.Values(c.interfaces)) }
+func (c *Config) Interfaces() []string {
+	if c == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Values(c.interfaces))
+}
 
 func (c *Config) inNamespace(values map[string]string, namespace string) string {
 	if v, ok := values[namespace]; ok {

@@ -22,6 +22,7 @@ import (
 	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
+	"fairlead.io/internal/notary"
 	"fairlead.io/sandbox"
 )
 
@@ -92,6 +93,10 @@ func (r *Rig) Clean(t testing.TB) {
 			return err
 		}
 		if err := r.cleanMetalLB(ctx); err != nil {
+			return err
+		}
+		key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: notary.Secret}}
+		if err := r.Client.Delete(ctx, key); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		var list corev1.ServiceList
