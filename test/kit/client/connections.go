@@ -161,7 +161,7 @@ func Get(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) (page strin
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return dial(ctx, c, to)
+		return dial(ctx, from(c, to), to)
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+to.String(), nil)
 	if err != nil {
