@@ -188,15 +188,18 @@ func (a *asker) census(addrs ...netip.Addr) map[netip.Addr][]string {
 		}
 		<-tick.C
 	}
-	found := map[netip.Addr][]string{}
+	asked, found := map[netip.Addr]bool{}, map[netip.Addr][]string{}
+	for _, addr := range addrs {
+		asked[addr] = true
+	}
 	for last := time.Now().Add(time.Second); ; <-tick.C {
 		clear(found)
 		for _, x := range a.since(begin) {
-			if slices.Contains(addrs, x.addr) && !slices.Contains(found[x.addr], x.mac) {
+			if asked[x.addr] && !slices.Contains(found[x.addr], x.mac) {
 				found[x.addr] = append(found[x.addr], x.mac)
 			}
 		}
-		if len(found) == len(addrs) || time.Now().After(last) {
+		if len(found) == len(asked) || time.Now().After(last) {
 			return found
 		}
 	}
