@@ -22,7 +22,7 @@ const pause = time.Second
 // NewCache makes caches whose lists and watches wait for the API server.
 func NewCache(log *slog.Logger) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
-		o.HTTPClient = nil // made anew, from the configuration
+		o.HTTPClient = nil // a new one is made from the configuration
 		return cache.New(Config(c, log), o)
 	}
 }

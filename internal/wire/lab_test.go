@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairlead.io/test/kit/leak"
+	kit "fairlead.io/test/kit/netns"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
@@ -39,9 +40,10 @@ func sweep() {
 	}
 }
 
-// ip runs iproute2, which has to be there.
+// ip runs iproute2.
 func ip(t *testing.T, args ...string) string {
 	t.Helper()
+	kit.Need(t, "ip")
 	out, err := exec.Command("ip", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -188,15 +188,18 @@ func (a *asker) census(addrs ...netip.Addr) map[netip.Addr][]string {
 		}
 		<-tick.C
 	}
-	found := map[netip.Addr][]string{}
+	asked, found := map[netip.Addr]bool{}, map[netip.Addr][]string{}
+	for _, addr := range addrs {
+		asked[addr] = true
+	}
 	for last := time.Now().Add(time.Second); ; <-tick.C {
 		clear(found)
 		for _, x := range a.since(begin) {
-			if slices.Contains(addrs, x.addr) && !slices.Contains(found[x.addr], x.mac) {
+			if asked[x.addr] && !slices.Contains(found[x.addr], x.mac) {
 				found[x.addr] = append(found[x.addr], x.mac)
 			}
 		}
-		if len(found) == len(addrs) || time.Now().After(last) {
+		if len(found) == len(asked) || time.Now().After(last) {
 			return found
 		}
 	}
@@ -257,21 +260,31 @@ func nodeOf(mac string) string {
 	return fmt.Sprintf("node%d", int(hw[5])-10)
 }
 
+// failure is a connection to an address that was not made.
+type failure struct {
+	to netip.AddrPort
+	kit.Failure
+}
+
+func (f failure) String() string { return f.to.String() + " " + f.Failure.String() }
+
 // connecting makes a new connection to each address every 20 ms until it is told
-// to stop; it then says how that went.
-func connecting(t *testing.T, addrs ...netip.Addr) (stop func() []kit.Record) {
+// to stop; it then says how that went and returns those that have failed.
+func connecting(t *testing.T, addrs ...netip.Addr) (stop func() (failed []failure)) {
 	t.Helper()
 	var to []netip.AddrPort
 	for _, addr := range addrs {
 		to = append(to, netip.AddrPortFrom(addr, 80))
 	}
 	connections := kit.Connect(cluster, to...)
-	stop = sync.OnceValue(func() []kit.Record {
-		all := connections.Stop()
-		for _, r := range all {
+	stop = sync.OnceValue(func() (failed []failure) {
+		for _, r := range connections.Stop() {
 			t.Logf("%s connected to every 20 ms: %d times, %d failed, longest gap %v", r.To, len(r.Made)+len(r.Failed), len(r.Failed), r.Gap.Round(time.Millisecond))
+			for _, f := range r.Failed {
+				failed = append(failed, failure{r.To, f})
+			}
 		}
-		return all
+		return failed
 	})
 	t.Cleanup(func() { stop() })
 	return stop
@@ -282,10 +295,18 @@ func greet(ctx context.Context, addr netip.Addr, port uint16) error {
 	return kit.Greet(ctx, cluster, netip.AddrPortFrom(addr, port))
 }
 
-// beyondMove returns the failures that a move does not explain.
-func beyondMove(records []kit.Record) (out []kit.Failure) {
-	for _, r := range records {
-		out = append(out, r.Unexplained(1)...)
+// beyondMove returns the failures that one move of each address does not explain.
+func beyondMove(failed []failure) (out []failure) {
+	records := map[netip.AddrPort]kit.Record{}
+	for _, f := range failed {
+		r := records[f.to]
+		r.Failed = append(r.Failed, f.Failure)
+		records[f.to] = r
+	}
+	for to, r := range records {
+		for _, f := range r.Unexplained(1) {
+			out = append(out, failure{to, f})
+		}
 	}
 	return out
 }

@@ -180,12 +180,12 @@ func connect(all []left) *client.Connections { return client.Connect(cluster, po
 
 // connected ends the connections: none failed that so many moves of its address do not
 // explain.
-func connected(t *testing.T, way string, c *client.Connections, moves int, gap time.Duration) {
+func connected(t *testing.T, way string, c *client.Connections, moves int, outage time.Duration) {
 	t.Helper()
 	for _, r := range c.Stop() {
 		t.Logf("%s: %s: %d connections made, longest gap %v, failed: %v", way, r.To, len(r.Made), r.Gap.Round(time.Millisecond), r.Failed)
-		if failed := r.Unexplained(moves); len(failed) > 0 || gap > 0 && r.Gap > gap {
-			t.Errorf("%s: %s: longest gap %v, failed: %v", way, r.To, r.Gap, failed)
+		if failed := r.Unexplained(moves); len(failed) > 0 || r.Outage() > outage {
+			t.Errorf("%s: %s: longest outage %v, failed: %v", way, r.To, r.Outage(), failed)
 		}
 	}
 }

@@ -46,12 +46,31 @@ type Record struct {
 	Made   []time.Time // when those began that were made, in order
 	Failed []Failure
 	Gap    time.Duration
+
+	from, to time.Time // when connections were made
 }
 
 // Failure is a connection that was not made.
 type Failure struct {
 	Began, Ended time.Duration // since the first connection
 	Err          error
+}
+
+// Outage is the longest time between two connections that were made, with one between
+// them that failed: without one, this program was merely too busy to begin any.
+func (r Record) Outage() (longest time.Duration) {
+	for _, f := range r.Failed {
+		i, _ := slices.BinarySearchFunc(r.Made, f.Began, func(made time.Time, began time.Duration) int { return cmp.Compare(made.Sub(r.from), began) })
+		from, to := r.from, r.to
+		if i > 0 {
+			from = r.Made[i-1]
+		}
+		if i < len(r.Made) {
+			to = r.Made[i]
+		}
+		longest = max(longest, to.Sub(from))
+	}
+	return longest
 }
 
 func (f Failure) String() string {
@@ -119,6 +138,7 @@ func (c *Connections) Stop() []Record {
 	for i := range c.records {
 		r := &c.records[i]
 		slices.SortFunc(r.Made, time.Time.Compare)
+		r.from, r.to = c.began, end
 		r.Gap = longestGap(c.began, r.Made, end)
 	}
 	return c.records
@@ -141,7 +161,7 @@ func Get(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) (page strin
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return dial(ctx, c, to)
+		return dial(ctx, from(c, to), to)
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+to.String(), nil)
 	if err != nil {

@@ -35,3 +35,37 @@ func TestUnexplained(t *testing.T) {
 		}
 	}
 }
+
+// An outage has a connection that failed.
+func TestOutage(t *testing.T) {
+	from := time.Now()
+	at := func(s ...int) (out []time.Time) {
+		for _, n := range s {
+			out = append(out, from.Add(time.Duration(n)*time.Second))
+		}
+		return out
+	}
+	failed := func(s ...int) (out []Failure) {
+		for _, n := range s {
+			out = append(out, Failure{Began: time.Duration(n) * time.Second})
+		}
+		return out
+	}
+	for name, test := range map[string]struct {
+		made   []time.Time
+		failed []Failure
+		want   time.Duration
+	}{
+		"busy":         {at(1, 2, 9), nil, 0},
+		"between two":  {at(1, 2, 9), failed(5, 3), 7 * time.Second},
+		"at the start": {at(4, 5), failed(1), 4 * time.Second},
+		"at the end":   {at(4, 5), failed(7), 5 * time.Second},
+		"never":        {nil, failed(7), 10 * time.Second},
+		"two":          {at(1, 3, 4, 9), failed(2, 8), 5 * time.Second},
+	} {
+		r := Record{Made: test.made, Failed: test.failed, from: from, to: from.Add(10 * time.Second)}
+		if got := r.Outage(); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}

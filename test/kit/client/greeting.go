@@ -45,9 +45,13 @@ func Serve(l net.Listener) {
 // Greet connects from the client host and waits for the greeting of a server. It fails
 // if a packet of the handshake was lost, also if the kernel made up for that.
 func Greet(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) error {
+	return greet(ctx, from(c, to), to)
+}
+
+func greet(ctx context.Context, connect connector, to netip.AddrPort) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	conn, err := dial(ctx, c, to)
+	conn, err := dial(ctx, connect, to)
 	if err != nil {
 		return err
 	}
@@ -65,16 +69,26 @@ func Greet(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) error {
 	return nil
 }
 
-// dial connects from the client host. A packet that was lost is an error, however late
-// this program notices that the connection was made.
-func dial(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) (net.Conn, error) {
+// connector makes a connection with the options of a dialer.
+type connector func(context.Context, *net.Dialer) (net.Conn, error)
+
+// from connects from the client host.
+func from(c *sandbox.Cluster, to netip.AddrPort) connector {
+	return func(ctx context.Context, d *net.Dialer) (net.Conn, error) {
+		return c.DialWith(ctx, d, sandbox.ClientHost, "tcp", to.String())
+	}
+}
+
+// dial connects. A packet that was lost is an error, however late this program notices
+// that the connection was made.
+func dial(ctx context.Context, connect connector, to netip.AddrPort) (net.Conn, error) {
 	dialer := &net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
 		// The first packet is repeated once, after a second; two seconds later the kernel
 		// gives up.
 		return onSocket(raw, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_SYNCNT, 1) })
 	}}
 	began := time.Now()
-	conn, err := c.DialWith(ctx, dialer, sandbox.ClientHost, "tcp", to.String())
+	conn, err := connect(ctx, dialer)
 	if err != nil {
 		return nil, err
 	}
