@@ -69,6 +69,7 @@ func (f *fakeHost) Event(r *lb.Request, _ lb.PoolKey, reason lb.Reason) {
 	f.events = append(f.events, r.Service.Name+" "+string(reason.Code)+": "+reason.Text)
 }
 func (f *fakeHost) NotElected(netip.Addr, elect.Outcome) {}
+func (f *fakeHost) ReadReports() bool                    { return false }
 func (f *fakeHost) Speaks() bool                         { return !f.silent }
 
 // silence is a port on which no server answers.
