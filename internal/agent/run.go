@@ -201,6 +201,7 @@ func (a *agent) start(ctx context.Context, o Options, direct client.Client, self
 	})
 	a.proxy.url = o.ProxyHealthURL
 	a.running.Go(func() { a.proxy.watch(a.background) })
+	a.around.read() // what is known is in the first report
 	a.running.Go(func() { a.around.watch(a.background) })
 	if a.api, err = newAPIHealth(o.REST, a.poke); err != nil {
 		return endReports, fmt.Errorf("make client: %w", err)

@@ -40,13 +40,13 @@ func (s *surroundings) watch(ctx context.Context) {
 	tick := time.NewTicker(surroundingsPeriod)
 	defer tick.Stop()
 	for {
-		s.read()
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-s.look:
 		}
+		s.read()
 	}
 }
 
