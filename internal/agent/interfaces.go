@@ -83,6 +83,9 @@ func (s *scope) obstacle(l *link.Link) string {
 func (a *agent) readInterfaces() {
 	own := sets.New[netip.Addr]()
 	for i := range a.links {
+		if a.links[i].Name == proxyInterface {
+			continue
+		}
 		for _, p := range ownAddresses(&a.links[i]) {
 			own.Insert(p.Addr())
 		}

@@ -21,18 +21,20 @@ const (
 func (a *agent) countMembers(nodes []corev1.Node) {
 	var roster []string
 	lost := sets.New[string]()
-	for i := range nodes {
-		name := nodes[i].Name
-		if _, alive := a.members[name]; alive {
-			continue
-		}
-		if _, died := a.diedAt(name); died || a.lostNodes.Has(name) {
-			lost.Insert(name)
+	for i := range a.voters { // without gossip, by the conditions of Nodes
+		if n := &a.voters[i]; a.group == nil && n.Alive && !n.Leaving {
+			roster = append(roster, n.Name)
 		}
 	}
-	for i := range a.voters {
-		if a.voters[i].Alive && !a.voters[i].Leaving {
-			roster = append(roster, a.voters[i].Name)
+	for i := range nodes {
+		name := nodes[i].Name
+		m, alive := a.members[name]
+		_, died := a.diedAt(name)
+		switch {
+		case alive && a.group != nil && !m.Leaving:
+			roster = append(roster, name)
+		case !alive && (died || a.lostNodes.Has(name)):
+			lost.Insert(name)
 		}
 	}
 	slices.Sort(roster)
@@ -42,12 +44,16 @@ func (a *agent) countMembers(nodes []corev1.Node) {
 	}
 }
 
-// reportLost returns the lost agents that this one reports.
+// reportLost returns the lost agents that this one reports. One that has lost all of
+// several others cannot tell whether they are lost, or it is itself: it reports no more
+// than before.
 func (a *agent) reportLost() (out []string) {
+	alone := len(a.roster) <= 1 && len(a.lostNodes) > 1
 	for _, name := range slices.Sorted(maps.Keys(a.lostNodes)) {
-		if len(out) < maxLost && chosen(a.node, name, a.roster, deathReporters) {
+		if len(out) < maxLost && chosen(a.node, name, a.roster, deathReporters) && (!alone || slices.Contains(a.lostReported, name)) {
 			out = append(out, name)
 		}
 	}
+	a.lostReported = out
 	return out
 }

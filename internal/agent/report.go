@@ -32,6 +32,8 @@ type reported struct {
 
 	proxyState            string
 	gateways, nameServers []netip.Addr
+	// servers are the name servers outside of the cluster.
+	servers []string
 
 	interfaces []v1alpha1.Interface
 	// own are the addresses of the node, ofServices those of them that a Service
@@ -41,6 +43,8 @@ type reported struct {
 
 	roster    []string // agents that are alive and stay, in order
 	lostNodes sets.Set[string]
+	// lostReported are those of them that this agent reported last.
+	lostReported []string
 
 	silent map[netip.Addr]silence
 	// speaking says which of them this agent reports, of those that all know.
@@ -62,7 +66,14 @@ func (a *agent) lookAround(now time.Time) {
 	gateways, servers := a.around.now()
 	if proxy := a.proxy.state(); proxy != a.proxyState || !slices.Equal(gateways, a.gateways) || !slices.Equal(servers, a.nameServers) {
 		a.proxyState, a.gateways, a.nameServers, a.reportDirty = proxy, gateways, servers, true
+		a.servers = nil
+		for _, addr := range servers {
+			if len(a.servers) < maxNameServers && a.insideCluster(addr) == "" {
+				a.servers = append(a.servers, addr.String())
+			}
+		}
 	}
+	a.reporter.repair(now)
 	if !a.lookAgain.IsZero() && !now.Before(a.lookAgain) {
 		a.reportDirty = true
 	}
@@ -75,12 +86,7 @@ func (a *agent) report(now time.Time) {
 		return
 	}
 	a.reportDirty = false
-	s := v1alpha1.AgentStatus{Version: a.version, KubeProxy: a.proxyState, Interfaces: a.interfaces, Gateways: prose.Texts(a.gateways), Lost: a.reportLost()}
-	for _, addr := range a.nameServers {
-		if len(s.NameServers) < maxNameServers && a.insideCluster(addr) == "" {
-			s.NameServers = append(s.NameServers, addr.String())
-		}
-	}
+	s := v1alpha1.AgentStatus{Version: a.version, KubeProxy: a.proxyState, Interfaces: a.interfaces, Gateways: prose.Texts(a.gateways), NameServers: a.servers, Lost: a.reportLost()}
 	s.Unannounced, a.lookAgain = a.reportUnannounced(now)
 	var conflicts []string
 	for _, addr := range slices.SortedFunc(maps.Keys(a.held), netip.Addr.Compare) {

@@ -43,8 +43,12 @@ type reporter struct {
 	// that version; nil is nothing.
 	status, have *v1alpha1.AgentStatus
 	version      string
-	events       []*corev1.Event
-	arrived      chan struct{}
+	// repairAt is when what somebody else wrote is written over, the earliest; changed
+	// is whether there is something to write over.
+	repairAt time.Time
+	changed  bool
+	events   []*corev1.Event
+	arrived  chan struct{}
 }
 
 func newReporter(node string, uid types.UID, kube kubernetes.Interface, c client.Client, log *slog.Logger, observer Observer) *reporter {
@@ -62,7 +66,8 @@ func (r *reporter) set(s v1alpha1.AgentStatus) {
 }
 
 // observe takes over what the object says now; nil is one that is gone. What somebody
-// else changed is written again: the controller marks agents that it believes dead.
+// else changed is written again by repair: the controller marks agents that it believes
+// dead.
 func (r *reporter) observe(o *v1alpha1.Agent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,9 +79,22 @@ func (r *reporter) observe(o *v1alpha1.Agent) {
 		}
 		r.keepObject(o)
 	}
-	if r.status != nil && len(changesOf(r.have, r.status)) > 0 {
-		write.Wake(r.arrived)
+	r.changed = r.status != nil && len(changesOf(r.have, r.status)) > 0
+}
+
+// repairPause is the least time between two times that what somebody else wrote is
+// written over: if the controller does not believe this agent, they must not fight.
+const repairPause = 30 * time.Second
+
+// repair writes over what somebody else wrote, if it is time.
+func (r *reporter) repair(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.changed || now.Before(r.repairAt) {
+		return
 	}
+	r.changed, r.repairAt = false, now.Add(repairPause)
+	write.Wake(r.arrived)
 }
 
 func (r *reporter) keepObject(o *v1alpha1.Agent) {

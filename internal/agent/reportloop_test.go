@@ -258,3 +258,29 @@ func TestLoopReportsNode(t *testing.T) {
 		same(t, "the node's", r.status().Interfaces[0].Addresses, "[192.0.2.1/24 192.0.2.77/32]")
 	})
 }
+
+// An agent that has lost all of several others may be the one that is cut off: it does
+// not report them. Of two, the other one is reported.
+func TestLoopAloneReportsFew(t *testing.T) {
+	for name, c := range map[string]struct {
+		others []string
+		want   string
+	}{"of two": {[]string{"b"}, "[b]"}, "of four": {[]string{"b", "n0", "n1"}, "[]"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := newCluster()
+				others(cluster, len(c.others)-1)
+				r := start(t, cluster, c.others, nil)
+				after(5 * time.Second)
+				r.group.change(func() {
+					for _, name := range c.others {
+						delete(r.group.members, name)
+						r.group.died[name] = time.Now()
+					}
+				})
+				after(2 * time.Second)
+				same(t, "lost", r.status().Lost, c.want)
+			})
+		})
+	}
+}

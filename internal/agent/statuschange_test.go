@@ -52,7 +52,9 @@ func TestReporterObserves(t *testing.T) {
 	object := func(version, says string) *v1alpha1.Agent {
 		return &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version}, Status: v1alpha1.AgentStatus{Version: says, Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}}}}
 	}
+	now := time.Now()
 	woken := func() bool {
+		r.repair(now)
 		select {
 		case <-r.arrived:
 			return true
@@ -67,7 +69,12 @@ func TestReporterObserves(t *testing.T) {
 	same(t, "of before", woken(), false)
 	r.observe(object("11", "v1"))
 	same(t, "somebody else wrote", woken(), true)
-	r.observe(object("12", "v2"))
+	r.observe(object("12", "v1"))
+	same(t, "somebody else wrote again", woken(), false)
+	now = now.Add(repairPause)
+	same(t, "after a while", woken(), true)
+	now = now.Add(repairPause)
+	r.observe(object("13", "v2"))
 	same(t, "as it should be", woken(), false)
 	r.observe(nil)
 	same(t, "gone", woken(), true)

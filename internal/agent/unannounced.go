@@ -178,6 +178,7 @@ func (a *agent) reportUnannounced(now time.Time) (out []v1alpha1.Unannounced, ne
 // restart neither ends nor begins anything.
 func (a *agent) inheritStatus(s *v1alpha1.AgentStatus) {
 	a.lostNodes.Insert(s.Lost...)
+	a.lostReported = s.Lost
 	a.unannouncedBefore = slices.Clone(s.Unannounced)
 	for _, u := range s.Unannounced {
 		if addr, err := lb.ParseAddr(u.Address); err == nil {
