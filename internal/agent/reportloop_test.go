@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,10 +155,10 @@ func TestLoopReportsNoNode(t *testing.T) {
 // kernel refuses it.
 func TestLoopReportsWhyItDoesNotAnnounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refuses := true
+		var accepts atomic.Bool
 		r := start(t, newCluster(), nil, func(p *parts) {
 			p.kernel.(*link.Fake).Fail = func(verb, _ string, _ netip.Addr) error {
-				if verb == "add" && refuses {
+				if verb == "add" && !accepts.Load() {
 					return errors.New("no buffer space available")
 				}
 				return nil
@@ -165,7 +166,7 @@ func TestLoopReportsWhyItDoesNotAnnounce(t *testing.T) {
 		})
 		after(10 * time.Second)
 		same(t, "the kernel refuses", r.silentFor(vip), lb.AddressRefused)
-		refuses = false
+		accepts.Store(true)
 		after(5 * time.Second)
 		r.has("taken", true)
 		same(t, "taken", r.silentFor(vip), "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,23 +90,30 @@ func TestSearchForAgents(t *testing.T) {
 		k := newKnown("a")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var asked int
-		names, found := []string{"a"}, 0
-		go k.search(ctx, func(context.Context) ([]string, error) { asked++; return names, nil }, func() { found++ })
+		var asked, found atomic.Int32
+		var more atomic.Bool
+		go k.search(ctx, func(context.Context) ([]string, error) {
+			asked.Add(1)
+			if more.Load() {
+				return []string{"a", "b"}, nil
+			}
+			return []string{"a"}, nil
+		}, func() { found.Add(1) })
 		after(time.Hour)
-		same(t, "searches without strangers", asked, 0)
+		same(t, "searches without strangers", asked.Load(), 0)
 		k.setStrangers(sets.New("b"))
 		after(soonest)
-		same(t, "searches for b", asked, 1)
+		same(t, "searches for b", asked.Load(), 1)
 		after(time.Hour)
-		if asked > 20 {
-			t.Errorf("%d searches in an hour", asked)
+		if asked.Load() > 20 {
+			t.Errorf("%d searches in an hour", asked.Load())
 		}
-		names, asked = append(names, "b"), 0
+		more.Store(true)
+		asked.Store(0)
 		after(latest)
-		same(t, "found b", []any{asked, found, k.has("b")}, "[1 1 true]")
+		same(t, "found b", []any{asked.Load(), found.Load(), k.has("b")}, "[1 1 true]")
 		k.setStrangers(nil)
 		after(time.Hour)
-		same(t, "searches when all are known", asked, 1)
+		same(t, "searches when all are known", asked.Load(), 1)
 	})
 }
