@@ -11,12 +11,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/agent/agentsim"
@@ -27,6 +29,7 @@ import (
 var theRig *rig.Rig
 
 func TestMain(m *testing.M) {
+	crlog.SetLogger(logr.Discard())
 	os.Exit(rig.Main(m, sandbox.Options{NoControllers: true, Audit: true}, &theRig))
 }
 
