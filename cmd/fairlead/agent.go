@@ -118,7 +118,7 @@ with NET_ADMIN and NET_RAW.`,
 			return fmt.Errorf("make client: %w", err)
 		}
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		registry.MustRegister(serve.BuildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		o.Registry = registry
 		read.REST, read.Log = o.REST, o.Log
 		o.Sources, o.Version = read, version

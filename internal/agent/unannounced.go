@@ -118,7 +118,7 @@ func (a *agent) speaksOf(addr netip.Addr) bool {
 func (a *agent) trouble(addr netip.Addr, h *holding) (lb.Reason, bool) {
 	switch {
 	case h.up:
-	case h.rival != nil && a.nodeOf(h.rival) == "":
+	case h.rival != nil && !h.lost && a.nodeOf(h.rival) == "":
 		return lb.AddressConflict.With(addr, strings.Join(a.ifacesOf(addr), ", "), a.node, h.rival), true
 	case h.rival == nil && h.failed:
 		return lb.AddressRefused.With(addr, a.node, strings.Join(a.ifacesOf(addr), ", ")), true

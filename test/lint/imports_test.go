@@ -12,7 +12,7 @@ var layers = [][]string{
 	{"internal/cloud", "internal/lb"},
 	{
 		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/serve", "internal/wire",
+		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/notary", "internal/serve", "internal/wire",
 	},
 	{
 		"internal/apikinds", "internal/compat/cloud", "internal/compat/native",
