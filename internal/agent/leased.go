@@ -124,6 +124,12 @@ func (a leaseHost) Event(r *lb.Request, pool lb.PoolKey, reason lb.Reason) {
 	a.reporter.event(r, pool, reason)
 }
 
-func (a leaseHost) NotElected(addr netip.Addr, o elect.Outcome) { a.reportRefused(addr, o) }
+// NotElected: a lease is had also while nothing serves, but not announced.
+func (a leaseHost) NotElected(addr netip.Addr, o elect.Outcome) {
+	if candidate := a.directory.candidate(addr); o.Owner != "" && !candidate.AnyServing {
+		o = elect.Outcome{Why: elect.NoEndpoint}
+	}
+	a.reportRefused(addr, o)
+}
 
 func (a leaseHost) Speaks() bool { return a.speaks() }

@@ -66,6 +66,11 @@ func start(t *testing.T, cluster *fakeCluster, others []string, change func(*par
 	r := &running{agent: a, t: t, cluster: cluster, group: newFakeGroup("a", others...), kernel: p.kernel.(*link.Fake), tables: p.tables.(*nft.Fake),
 		announcer: p.announcer.(*fakeAnnouncer), ended: make(chan struct{})}
 	a.group = r.group
+	for _, o := range cluster.objects {
+		if kindOf(o) == "Agent" {
+			a.known.add(o.GetName())
+		}
+	}
 	a.inherit(background, time.Now())
 	r.changed(cluster.objects...)
 	a.begin(background, time.Now())

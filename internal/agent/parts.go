@@ -24,6 +24,9 @@ var (
 type Kernel interface {
 	List() []link.Link
 	Ours() []link.Address
+	// Gateways returns the routers of default routes. It may take long, and is the
+	// one method that is called by another goroutine than the loop.
+	Gateways() ([]netip.Addr, error)
 	Add(iface string, addr netip.Addr) error
 	Remove(iface string, addr netip.Addr) error
 	Renew(all []link.Address) (missing []link.Address, err error)

@@ -42,6 +42,8 @@ const (
 	Moved             Code = "Moved"
 	AddressConflict   Code = "AddressConflict"
 	NotAnnounced      Code = "NotAnnounced"
+	NoServingEndpoint Code = "NoServingEndpoint"
+	AddressRefused    Code = "AddressRefused"
 	FamiliesApart     Code = "FamiliesApart"
 	AddressReleased   Code = "AddressReleased"
 	OffSubnet         Code = "OffSubnet"
@@ -189,6 +191,14 @@ var serviceReasons = Table{
 		Means: "The Service has an address, but no node can announce it.",
 		Do:    "Fix the nodes that the sentence lists, or change which nodes and interfaces announce the pool.",
 		Text:  "Address %s is not announced. %s Fix that, or change how the pool is advertised.", Sample: []any{sampleAddress, "No node can announce it: worker-1 has no interface for it that is up."}},
+	NoServingEndpoint: {On: "Service", Warning: true, Event: true,
+		Means: "The Service has an address, but no endpoint that serves, so no node announces the address.",
+		Do:    "Check the Service's selector, and that its pods are Ready. The address is announced as soon as one endpoint serves.",
+		Text:  "Address %s is not announced, because no endpoint of the Service serves. Check the Service's selector, and that its pods are Ready.", Sample: []any{sampleAddress}},
+	AddressRefused: {On: "Service", Warning: true, Event: true,
+		Means: "The kernel of the node that should announce the address refuses it.",
+		Do:    "Look into the log of the node's agent, which has the error. The agent tries again every second.",
+		Text:  "Address %s is not announced: the kernel of node %s refuses it on %s. The log of the node's agent has the error.", Sample: []any{sampleAddress, "worker-1", "eth0"}},
 	FamiliesApart: {On: "Service", Warning: true,
 		Means: "The Service needs an address of each IP family, both must be from one pool, and no pool has both free.",
 		Do:    "Add addresses of the missing family to a pool, or change the Service's ipFamilyPolicy.",

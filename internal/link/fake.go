@@ -15,6 +15,9 @@ type Fake struct {
 	// "remove" or "renew".
 	Fail func(verb, ifname string, a netip.Addr) error
 
+	// Routers are the gateways.
+	Routers []netip.Addr
+
 	mu      sync.Mutex
 	links   []Link
 	hosts   map[string][]Host
@@ -124,6 +127,9 @@ func (f *Fake) Ours() (out []Address) {
 	slices.SortFunc(out, func(x, y Address) int { return cmp.Or(cmp.Compare(x.Interface, y.Interface), x.Addr.Compare(y.Addr)) })
 	return out
 }
+
+// Gateways is as Links.Gateways.
+func (f *Fake) Gateways() ([]netip.Addr, error) { return f.Routers, nil }
 
 // Add is as Links.Add.
 func (f *Fake) Add(ifname string, a netip.Addr) error {

@@ -3,6 +3,7 @@ package link_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -308,5 +309,41 @@ func TestAddressesEndUnlessTheyAreRenewed(t *testing.T) {
 			age(time.Second)
 			until(t, links, "the end", func() bool { return len(links.Ours()) == 0 })
 		})
+	}
+}
+
+// The routers of default routes, of several next hops too, and of no other route.
+func TestGateways(t *testing.T) {
+	_, node := lab(t)
+	links := watch(t, node)
+	same := func(what, want string) {
+		t.Helper()
+		got, err := links.Gateways()
+		if err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, %v; want %s", what, got, err, want)
+		}
+	}
+	same("none", "[]")
+	for _, args := range []string{
+		"route add default via 192.0.2.1", "route add 198.51.100.0/24 via 192.0.2.2", "route add default via 192.0.2.3 table 77",
+		"route add unreachable default metric 9999", "-6 route add default via 2001:db8:1::1",
+	} {
+		node.Run("ip", strings.Fields(args)...)
+	}
+	same("both families", "[192.0.2.1 2001:db8:1::1]")
+	node.Run("ip", strings.Fields("route replace default nexthop via 192.0.2.1 nexthop via 192.0.2.4")...)
+	node.Run("ip", strings.Fields("route add default via inet6 2001:db8:1::5 dev eth0 metric 50")...)
+	same("several", "[192.0.2.1 192.0.2.4 2001:db8:1::1 2001:db8:1::5]")
+}
+
+// An interface whose other end is elsewhere, as that of a pod.
+func TestCrossing(t *testing.T) {
+	_, node := lab(t)
+	node.Run("ip", strings.Fields("link add here type veth peer name there")...)
+	links := watch(t, node)
+	for name, want := range map[string]bool{"eth0": true, "here": false, "lo": false} {
+		if l, ok := named(links, name); !ok || l.Crossing != want {
+			t.Errorf("%s: %+v", name, l)
+		}
 	}
 }

@@ -15,34 +15,46 @@ import (
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/link"
+	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
 )
 
 // Options of an agent without a node.
 type Options struct {
-	REST   *rest.Config
-	Node   string // name of its Node object, which has Addr
-	Addr   netip.Addr
-	Gossip *Gossip
-	// Kernel, if not nil, has other interfaces than eth0.
-	Kernel *link.Fake
+	REST *rest.Config
+	Node string // name of its Node object, which has Addr
+	Addr netip.Addr
+	// Gossip is nil for real gossip, at Addr, with the key in a Secret of Namespace.
+	Gossip    *Gossip
+	Namespace string
+	// Kernel and Registry are not needed.
+	Kernel   *link.Fake
+	Registry prometheus.Registerer
 }
 
 // Run is agent.Run with a kernel, a network and gossip in memory.
 func Run(ctx context.Context, o Options) error {
 	log := slog.New(slog.DiscardHandler)
-	c := config.Default()
 	if o.Kernel == nil {
 		o.Kernel = link.NewFake(Eth0(o.Addr))
 	}
-	return agent.Run(ctx, agent.Options{
-		REST: o.REST, Log: log, NodeName: o.Node, GossipPort: 7947, Registry: prometheus.NewRegistry(),
-		Sources:   sources.Options{REST: o.REST, Config: c, Log: log},
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	a := agent.Options{
+		REST: o.REST, Log: log, NodeName: o.Node, Namespace: o.Namespace, GossipPort: member.DefaultPort, Version: Version, Registry: o.Registry,
+		Sources:   sources.Options{REST: o.REST, Config: config.Default(), Log: log},
 		Announcer: newAnnouncer(), Kernel: o.Kernel, Tables: &nft.Fake{},
-		Group: o.Gossip.Start(o.Node, netip.AddrPortFrom(o.Addr, 7947)),
 		Ready: func() {}, Beat: func(time.Time) {},
-	})
+	}
+	if o.Gossip != nil {
+		a.Group = o.Gossip.Start(o.Node, netip.AddrPortFrom(o.Addr, member.DefaultPort))
+	}
+	return agent.Run(ctx, a)
 }
+
+// Version is what the agents report as theirs.
+const Version = "simulated"
 
 // Eth0 is an interface that is up and has an address.
 func Eth0(addr netip.Addr) link.Link {
