@@ -88,7 +88,9 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 	}
 	i.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
 		// With the ledger locked: read before, they could overwrite what the
-		// reconciles of pools and nodes have told it meanwhile.
+		// reconciles of pools and nodes have told it meanwhile. What an allocator
+		// knew before is forgotten, if all goes well.
+		a = i.ledger.fresh()
 		var pools []lb.Pool
 		var nodes map[netip.Addr]string
 		if pools, err = i.readings.read(ctx); err != nil {
@@ -116,6 +118,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 			a.Settle(r, nil)
 		}
 		a.SettleAll()
+		i.ledger.alloc = a
 		return nil // every Service is in the controllers' queues anyway
 	})
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 type ledger struct {
 	mu    sync.Mutex
 	alloc *ipam.Allocator
+	// fresh makes an allocator that knows nothing yet.
+	fresh func() *ipam.Allocator
 
 	// wake gets the other Services whose verdicts changed. Called with mu held:
 	// it must only queue.
@@ -32,6 +34,7 @@ type ledger struct {
 func newLedger(wake func([]types.NamespacedName)) *ledger {
 	return &ledger{
 		alloc:     ipam.New(),
+		fresh:     ipam.New,
 		wake:      wake,
 		contested: func(ipam.Contest, lb.Dialect) {},
 		touched:   make(chan struct{}, 1),

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -47,8 +48,13 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, owners: newOwners(), poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
 	p.wakers = &wakers{ctx: ctx, all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
 	l := newLedger(p.wakers.wake)
-	l.alloc.SetOwner(p.owners.of)
-	l.alloc.SetWords(c.words())
+	l.fresh = func() *ipam.Allocator {
+		a := ipam.New()
+		a.SetOwner(p.owners.of)
+		a.SetWords(c.words())
+		return a
+	}
+	l.alloc = l.fresh()
 	p.common = &common{cache: mgr.GetCache(), client: writer, classes: c, ledger: l, log: o.Log, waited: prometheus.NewHistogram(timeToAddressOpts)}
 	p.events = newEvents(writer, o.Log, p.busy)
 	p.readings = newReadings(c, kinds, func(d compat.Dialect, w lb.Warning) {
@@ -138,6 +144,19 @@ func (p *parts) addReporters() {
 	}
 }
 
+// informers of all kinds that are read.
+func (p *parts) informers(ctx context.Context) ([]cache.Informer, error) {
+	out := p.kinds.Informers()
+	for _, kind := range watched(p.classes) {
+		i, err := p.mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
 // counted returns r, and counts its reconciles.
 func (p *parts) counted(r reconcile.Reconciler) reconcile.Reconciler {
 	if len(p.counters) == 0 {
@@ -197,6 +216,9 @@ func (p *parts) steps() []func() error {
 			func() error { return p.mgr.Add(manager.RunnableFunc(p.status.Start)) },
 		)
 	}
+	steps = append(steps, func() error {
+		return p.mgr.Add(manager.RunnableFunc((&rewinds{common: p.common, seen: p.o.rewound, services: p.services, imports: p.imports, informers: p.informers, wake: p.wakers.wake}).Start))
+	})
 	if p.o.GossipKey {
 		steps = append(steps, func() error { return p.mgr.Add(manager.RunnableFunc(ensureGossipKey(p.writer, p.o))) })
 	}
