@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -17,7 +18,7 @@ func (a *API) Backup(ctx context.Context) (path string, err error) {
 		return "", fmt.Errorf("back up etcd: %w", err)
 	}
 	path = filepath.Join(path, "data")
-	if err := os.CopyFS(path, os.DirFS(a.data())); err != nil {
+	if err := copyFiles(path, a.data()); err != nil {
 		return "", fmt.Errorf("back up etcd: %w", err)
 	}
 	return path, a.Restart(ctx)
@@ -32,10 +33,35 @@ func (a *API) Restore(ctx context.Context, backup string) error {
 	if err := os.RemoveAll(a.data()); err != nil {
 		return fmt.Errorf("restore etcd: %w", err)
 	}
-	if err := os.CopyFS(a.data(), os.DirFS(backup)); err != nil {
+	if err := copyFiles(a.data(), backup); err != nil {
 		return fmt.Errorf("restore etcd: %w", err)
 	}
 	return a.Restart(ctx)
 }
 
 func (a *API) data() string { return filepath.Join(a.dir, "data") }
+
+// copyFiles copies directories and files; what a server listens on it makes anew.
+func copyFiles(to, from string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, 0o600)
+	})
+}

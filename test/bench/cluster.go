@@ -119,6 +119,10 @@ func (c *cluster) createLike(ctx context.Context, n, atOnce int, change func(*co
 
 // remove deletes all Services that create has made.
 func (c *cluster) remove(ctx context.Context) error {
+	return c.removeIn(ctx, namespace)
+}
+
+func (c *cluster) removeIn(ctx context.Context, namespace string) error {
 	list, err := c.kube.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
