@@ -112,7 +112,7 @@ func (a *API) Restart(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(a.kube, "control-plane",
-		"--dir="+filepath.Join(a.dir, "data"),
+		"--dir="+a.data(),
 		"--pki="+filepath.Join(a.dir, "pki"),
 		"--remove="+a.dir,
 		fmt.Sprintf("--port=%d", a.port),

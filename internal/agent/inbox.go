@@ -90,7 +90,7 @@ func newCache(c *rest.Config, node string, log *slog.Logger) (cache.Cache, error
 	if err != nil {
 		return nil, err
 	}
-	return apiretry.NewCache(log)(c, cache.Options{
+	return apiretry.NewCache(log, nil)(c, cache.Options{
 		Scheme:                       scheme,
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: ptr.To(true),

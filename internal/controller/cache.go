@@ -186,9 +186,9 @@ type promptCache struct {
 	kinds   *apikinds.Set
 }
 
-func newCache(log *slog.Logger, cs *classes, k *apikinds.Set) cache.NewCacheFunc {
+func newCache(log *slog.Logger, cs *classes, k *apikinds.Set, rewound func()) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
-		inner, err := apiretry.NewCache(log)(c, o)
+		inner, err := apiretry.NewCache(log, rewound)(c, o)
 		return promptCache{inner, cs, k}, err
 	}
 }

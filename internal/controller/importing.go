@@ -108,7 +108,9 @@ func (i *importer) importAll(ctx context.Context) ([]imported, error) {
 	}
 	i.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
 		// With the ledger locked: read before, they could overwrite what the
-		// reconciles of pools and nodes have told it meanwhile.
+		// reconciles of pools and nodes have told it meanwhile. What an allocator
+		// knew before is forgotten, if all goes well.
+		a = a.Anew()
 		var pools []lb.Pool
 		var owned ipam.Owners
 		if pools, err = i.readings.read(ctx); err != nil {
@@ -136,6 +138,7 @@ func (i *importer) importAll(ctx context.Context) ([]imported, error) {
 			a.Settle(r, nil)
 		}
 		a.SettleAll()
+		i.ledger.alloc = a
 		return nil // every Service is in the controllers' queues anyway
 	})
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 type ledger struct {
 	mu    sync.Mutex
 	alloc *ipam.Allocator
-
 	// wake gets the other Services whose verdicts changed. Called with mu held:
 	// it must only queue.
 	wake func([]types.NamespacedName)

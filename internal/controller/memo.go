@@ -126,6 +126,17 @@ func (m *memos) forget(key types.NamespacedName) (uid types.UID, known bool) {
 	return have.uid, true
 }
 
+// forgetAll returns the UIDs of all Services that were known.
+func (m *memos) forgetAll() (out []types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.all {
+		out = append(out, one.uid)
+	}
+	m.all = nil
+	return out
+}
+
 // count adds to reasons and states how many Services stand how.
 func (m *memos) count(reasons map[lb.Code]int, states map[string]int) {
 	m.mu.Lock()

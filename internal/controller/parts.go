@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -138,6 +139,19 @@ func (p *parts) addReporters() {
 	}
 }
 
+// informers of all kinds that are read.
+func (p *parts) informers(ctx context.Context) ([]cache.Informer, error) {
+	out := p.kinds.Informers()
+	for _, kind := range watched(p.classes) {
+		i, err := p.mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
 // counted returns r, and counts its reconciles.
 func (p *parts) counted(r reconcile.Reconciler) reconcile.Reconciler {
 	if len(p.counters) == 0 {
@@ -197,6 +211,9 @@ func (p *parts) steps() []func() error {
 			func() error { return p.mgr.Add(manager.RunnableFunc(p.status.Start)) },
 		)
 	}
+	steps = append(steps, func() error {
+		return p.mgr.Add(manager.RunnableFunc((&rewinds{common: p.common, seen: p.o.rewound, services: p.services, imports: p.imports, informers: p.informers, wake: p.wakers.wake}).Start))
+	})
 	if p.o.GossipKey {
 		steps = append(steps, func() error { return p.mgr.Add(manager.RunnableFunc(ensureGossipKey(p.writer, p.o))) })
 	}

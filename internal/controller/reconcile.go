@@ -35,6 +35,8 @@ type common struct {
 	ledger   *ledger
 	events   *events
 	log      *slog.Logger
+	// suspended: nothing is looked at until everything was read again, then all is.
+	suspended atomic.Bool
 	// waited observes how long a Service waited for its first address.
 	waited prometheus.Histogram
 }
@@ -57,6 +59,9 @@ type services struct {
 func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	c.running.Add(1)
 	defer c.running.Add(-1)
+	if c.suspended.Load() {
+		return reconcile.Result{}, nil
+	}
 	var object corev1.Service
 	if err := c.cache.Get(ctx, req.NamespacedName, &object); err != nil {
 		if !apierrors.IsNotFound(err) {

@@ -263,6 +263,7 @@ func newController(mgr manager.Manager, name string, r reconcile.Reconciler, wor
 		CacheSyncTimeout:        math.MaxInt64, // an API server that is away comes back
 		SkipNameValidation:      ptr.To(true),  // tests run several controllers in one process
 		LogConstructor:          func(*reconcile.Request) logr.Logger { return log },
+		NewQueue:                newFairQueue,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, maxRetry),
 	})
 	if err != nil {

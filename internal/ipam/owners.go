@@ -46,6 +46,22 @@ var linkLocal = []Network{
 	{netip.MustParsePrefix("fe80::/10"), "link-local"},
 }
 
+// Anew returns an Allocator without pools and Services. It has the words of a, and knows
+// the ClusterIPs and external IPs that a knows.
+func (a *Allocator) Anew() *Allocator {
+	n := New()
+	n.words = a.words
+	for x, is := range a.owned {
+		if is.clusterIP {
+			n.owned[x] = is
+		}
+	}
+	for x, services := range a.external {
+		n.external[x] = slices.Clone(services)
+	}
+	return n
+}
+
 // SetOwners replaces what is known of owners. It returns the Services whose verdict
 // changed, oldest first.
 func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {

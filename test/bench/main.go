@@ -49,6 +49,7 @@ var groups = []group{
 	{"throughput", throughput},
 	{"sharing", sharing},
 	{"latency", latency},
+	{"hostile", hostile},
 	{"writes", writes},
 	{"kube-vip", kubevipProvider},
 	{"memory", memory},
