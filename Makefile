@@ -25,7 +25,7 @@ kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes th
 	bin/sandbox kube
 
 image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
-	bin/sandbox image fairlead/fairlead:$(VERSION) bin/fairlead.tar
+	bin/sandbox image fairlead.invalid/fairlead:$(VERSION) bin/fairlead.tar
 
 up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale: in a simulated cloud)
 	bin/sandbox up $(if $(CLOUD),--cloud $(CLOUD))
