@@ -85,8 +85,8 @@ func TestImageIsNobodyElses(t *testing.T) {
 	for values, want := range map[string]string{
 		"":              "image: fairlead.invalid/fairlead:0.1.0\n        imagePullPolicy: Never\n",
 		"image.tag=dev": "image: fairlead.invalid/fairlead:dev\n        imagePullPolicy: Never\n",
-		"image.repository=registry.example/fairlead":                                                          "image: registry.example/fairlead:0.1.0\n        imagePullPolicy: IfNotPresent\n",
-		"image.repository=registry.example/f,image.digest=" + digest:                                          "image: registry.example/f@" + digest + "\n        imagePullPolicy: IfNotPresent\n",
+		"image.repository=registry.example/fairlead":                                                           "image: registry.example/fairlead:0.1.0\n        imagePullPolicy: IfNotPresent\n",
+		"image.repository=registry.example/f,image.digest=" + digest:                                           "image: registry.example/f@" + digest + "\n        imagePullPolicy: IfNotPresent\n",
 		"image.repository=registry.example/f,image.tag=v1,image.digest=" + digest + ",image.pullPolicy=Always": "image: registry.example/f:v1@" + digest + "\n        imagePullPolicy: Always\n",
 	} {
 		out, err := helm(t, "template", chart, "--set", values)
