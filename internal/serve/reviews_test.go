@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 // apiServer answers reviews, and counts them.
 type apiServer struct {
+	mu      sync.Mutex
 	asked   map[string]int
 	allowed map[string]bool
 	slow    time.Duration
@@ -19,12 +21,17 @@ type apiServer struct {
 }
 
 func (s *apiServer) review(ctx context.Context, _, token string) answer {
+	s.mu.Lock()
 	s.asked[token]++
+	slow := s.slow
+	s.mu.Unlock()
 	select {
-	case <-time.After(s.slow):
+	case <-time.After(slow):
 	case <-ctx.Done():
 		return answer{http.StatusServiceUnavailable, "late"}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case s.down:
 		return answer{http.StatusServiceUnavailable, "down"}
@@ -34,7 +41,16 @@ func (s *apiServer) review(ctx context.Context, _, token string) answer {
 	return answer{http.StatusUnauthorized, "unknown"}
 }
 
+// change changes what it says from now on.
+func (s *apiServer) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
 func (s *apiServer) total() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, count := range s.asked {
 		n += count
 	}
@@ -67,14 +83,14 @@ func TestAnswersAreRemembered(t *testing.T) {
 			t.Errorf("asked %v", api.asked)
 		}
 		<-time.After(refusedKept)
-		api.allowed["bad"] = true // a role was just bound
+		api.change(func() { api.allowed["bad"] = true }) // a role was just bound
 		want("bad", http.StatusOK)
 		<-time.After(allowedKept)
-		api.allowed["good"] = false
+		api.change(func() { api.allowed["good"] = false })
 		want("good", http.StatusUnauthorized)
 
 		// Those who come together cost one review.
-		api.asked, api.slow = map[string]int{}, time.Second
+		api.change(func() { api.asked, api.slow = map[string]int{}, time.Second })
 		for range 50 {
 			go r.decide(t.Context(), scraper, "/metrics", "new")
 		}
@@ -96,7 +112,7 @@ func TestFloodOfUnknownTokens(t *testing.T) {
 		if a := r.decide(t.Context(), scraper, "/metrics", "good"); a.code != http.StatusOK {
 			t.Fatal(a)
 		}
-		api.allowed["second"] = true
+		api.change(func() { api.allowed["second"] = true })
 		end := time.After(10 * time.Minute)
 		for i, ended := 0, false; !ended; i++ {
 			select {
@@ -134,7 +150,7 @@ func TestFloodFromEverywhere(t *testing.T) {
 			t.Fatal(a)
 		}
 		from := netip.MustParseAddr("10.1.0.0")
-		api.slow = 3 * time.Second // and the API server has enough to do
+		api.change(func() { api.slow = 3 * time.Second }) // and the API server has enough to do
 		for i := range 20_000 {
 			from = from.Next()
 			go r.decide(t.Context(), from, "/metrics", fmt.Sprint("guess ", i))
@@ -161,13 +177,13 @@ func TestNoAnswerIsNotRemembered(t *testing.T) {
 	simulated(t, func(t *testing.T, api *apiServer, r *reviews) {
 		r.decide(t.Context(), scraper, "/metrics", "good")
 		<-time.After(allowedKept)
-		api.down = true
+		api.change(func() { api.down = true })
 		for range 20 {
 			if a := r.decide(t.Context(), scraper, "/metrics", "good"); a.code != http.StatusServiceUnavailable {
 				t.Fatalf("got %v", a)
 			}
 		}
-		api.down = false
+		api.change(func() { api.down = false })
 		if a := r.decide(t.Context(), scraper, "/metrics", "good"); a.code != http.StatusOK {
 			t.Errorf("got %v", a)
 		}
