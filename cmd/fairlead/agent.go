@@ -113,7 +113,7 @@ with NET_ADMIN and NET_RAW.`,
 			return err
 		}
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		registry.MustRegister(serve.BuildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		o.Registry = registry
 		read.REST, read.Log = o.REST, o.Log
 		o.Sources = read

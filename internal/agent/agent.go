@@ -74,7 +74,9 @@ type world struct {
 	// alive.
 	macs     map[string][]net.HardwareAddr
 	members  map[string]member.Meta
-	others   int // members besides this one
+	others   int             // members besides this one
+	solitude *solitude       // nil unless all others are lost
+	presumed map[string]bool // see presume
 	isolated bool
 	started  bool // the caches are filled
 	synced   bool

@@ -183,7 +183,7 @@ func (a *agent) whyFrom(last string, addr netip.Addr) string {
 		n := &a.voters[i]
 		switch why := candidate.Obstacle(n); {
 		case n.Name != last:
-		case !n.Alive:
+		case !n.Alive, a.presumed[n.Name]:
 			return "node " + last + " is unreachable"
 		case n.Leaving:
 			return "the agent of node " + last + " leaves"

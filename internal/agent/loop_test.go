@@ -159,7 +159,7 @@ func TestLoopTakes(t *testing.T) {
 // An address of a node that dies is taken over at once, without a probe.
 func TestLoopTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newCluster(), []string{"b"}, nil)
+		r := start(t, newCluster(), []string{"b", "c"}, nil)
 		r.group.claim(vip, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 4, Up: true})
 		after(5 * time.Second)
 		r.has("b has it", false)

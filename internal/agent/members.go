@@ -39,8 +39,11 @@ func (a *agent) look(now time.Time) {
 		a.others, a.reportDirty = others, true
 	}
 	alone := a.others == 0 && a.lost(list.Items)
+	a.beAlone(alone)
 	a.api.wanted.Store(alone)
-	switch isolated := alone && !a.api.reachable(); {
+	a.presumed = a.presume(list.Items)
+	a.askLAN(now)
+	switch isolated := alone && !a.api.reachable() && a.solitude.blind(); {
 	case isolated != a.isolated:
 		a.isolated, a.reportDirty = isolated, true
 		if a.others == 0 { // they are on their way
@@ -49,7 +52,6 @@ func (a *agent) look(now time.Time) {
 	case a.others > 0 && a.quietUntil.After(now.Add(settlePause)):
 		a.quietUntil = now.Add(settlePause)
 	}
-	byConditions := a.group == nil || alone
 	a.voters = a.voters[:0]
 	addresses := sets.New[netip.Addr]()
 	for i := range list.Items {
@@ -67,7 +69,7 @@ func (a *agent) look(now time.Time) {
 		v.Excluded = v.Excluded && !a.ignoreExcludeLabel
 		if m, ok := members[n.Name]; ok {
 			fill(&v, m)
-		} else if byConditions && kubeapi.NodeReady(n) {
+		} else if a.presumed[n.Name] || a.group == nil && kubeapi.NodeReady(n) {
 			fill(&v, meta) // nothing is known of its interfaces: as here
 			v.Leaving, v.ProxyHealthy = false, true
 		}

@@ -33,7 +33,7 @@ func (a *agent) report(now time.Time) {
 	var conflicts []string
 	for _, addr := range slices.SortedFunc(maps.Keys(a.held), netip.Addr.Compare) {
 		h := a.held[addr]
-		if h.rival != nil {
+		if h.rival != nil && !h.lost {
 			conflicts = append(conflicts, fmt.Sprintf("%s (%s)", addr, h.rival))
 		}
 		if !h.up {

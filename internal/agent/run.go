@@ -60,6 +60,12 @@ type Options struct {
 	Ready func()
 	// Beat is called with every turn of the loop, at least four times a second.
 	Beat func(time.Time)
+
+	// Kernel, Tables and Group, if not nil, replace the node's: package agentsim runs
+	// agents without nodes.
+	Kernel Kernel
+	Tables Tables
+	Group  Group
 }
 
 // Run announces until ctx ends, and then hands over.
@@ -102,9 +108,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	// Everything is asked for before an earlier agent ends, whose fences do not wait
 	// for the API server. Without gossip, the key is for the seat alone.
-	key, err := gossipkey.Get(ctx, kube, o.Namespace, o.Log)
-	if err != nil {
-		return apiretry.IgnoreEnd(ctx, err)
+	var key []byte
+	if o.Group == nil {
+		if key, err = gossipkey.Get(ctx, kube, o.Namespace, o.Log); err != nil {
+			return apiretry.IgnoreEnd(ctx, err)
+		}
 	}
 	seat, err := o.seatTaker(key).take(ctx)
 	if err != nil {
@@ -163,16 +171,23 @@ const unprovenLogPause = time.Minute
 
 // open opens the node's kernel.
 func open(background context.Context, o Options, p parts) (*agent, error) {
-	t, err := nft.Open(o.Log)
-	if err != nil {
-		return nil, fmt.Errorf("open nftables: %w", err)
+	p.tables, p.kernel = o.Tables, o.Kernel
+	if p.tables == nil {
+		t, err := nft.Open(o.Log)
+		if err != nil {
+			return nil, fmt.Errorf("open nftables: %w", err)
+		}
+		p.tables = t
 	}
-	kernel, err := link.Watch(background)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("follow interfaces: %w", err), t.Close())
+	if p.kernel == nil {
+		kernel, err := link.Watch(background)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("follow interfaces: %w", err), p.tables.Close())
+		}
+		p.kernel = kernel
 	}
 	p.node, p.log, p.registry, p.excluded = o.NodeName, o.Log, o.Registry, o.Excluded
-	p.tables, p.kernel, p.announcer, p.observer = t, kernel, o.Announcer, o.Observer
+	p.announcer, p.observer = o.Announcer, o.Observer
 	a := newAgent(background, p)
 	a.gossipPort, a.ignoreExcludeLabel, a.beat = o.GossipPort, o.IgnoreExcludeLabel, o.Beat
 	return a, nil
@@ -231,11 +246,12 @@ func (a *agent) join(ctx context.Context, o Options, self *corev1.Node, key []by
 		a.log.Warn("gossip is disabled: node failures are detected from Node conditions, which takes up to a minute")
 		return nil
 	}
+	a.group = o.Group
 	addr, ok := nodeAddress(self)
 	if !ok {
 		return fmt.Errorf("node %s has no address in its status", self.Name)
 	}
-	for {
+	for a.group == nil {
 		group, err := member.Start(member.Config{Name: a.node, Bind: netip.AddrPortFrom(addr, o.GossipPort), Key: key,
 			Meta: metaOf(a.links, &a.scope, true, false), Log: a.log})
 		if err == nil {

@@ -118,6 +118,16 @@ func (c *classes) markedByAny(s *lb.Service) bool {
 	return false
 }
 
+// needAgents says whether agents announce the addresses of any class.
+func (c *classes) needAgents() bool {
+	for _, b := range c.backends {
+		if b.needs().Agents {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *classes) needNodes() bool {
 	for _, b := range c.backends {
 		if b.needs().Nodes {

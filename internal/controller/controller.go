@@ -35,6 +35,8 @@ type Options struct {
 	Config *config.Configuration
 	Log    *slog.Logger
 
+	// Version of the program, for the metrics.
+	Version string
 	// Workers is how many Services are written at the same time.
 	Workers int
 	// HealthAddress and MetricsAddress to listen on; metrics are served in plain

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,11 @@ const (
 type importer struct {
 	*common
 	cache cache.Cache
+	// secrets of the controller's namespace; services reconcile those of each backend.
+	secrets  typedcorev1.SecretInterface
+	services []*services
+	// first has the backends whose Services have no proofs yet.
+	first map[config.Backend]bool
 
 	mu   sync.Mutex
 	done bool
@@ -55,13 +61,28 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 	if !i.cache.WaitForCacheSync(ctx) {
 		return fmt.Errorf("caches not filled: %w", ctx.Err())
 	}
+	began := time.Now()
+	var found []imported
+	for _, step := range []func() error{
+		func() error { return i.openWitnesses(ctx) },
+		func() (err error) { found, err = i.importAll(ctx); return err },
+		func() error { return i.closeWitnesses(ctx, found) },
+	} {
+		if err := i.untilDone(ctx, step); err != nil {
+			return err
+		}
+	}
+	i.log.Info("imported", "services", len(found), "took", time.Since(began).Round(time.Millisecond).String())
+	close(i.ledger.imported)
+	i.done = true
+	return nil
+}
+
+// untilDone tries a step of the import until it succeeds or ctx ends.
+func (i *importer) untilDone(ctx context.Context, step func() error) error {
 	for {
-		began := time.Now()
-		n, err := i.importAll(ctx)
+		err := step()
 		if err == nil {
-			i.log.Info("imported", "services", n, "took", time.Since(began).Round(time.Millisecond).String())
-			close(i.ledger.imported)
-			i.done = true
 			return nil
 		}
 		i.log.Warn("import failed; allocating nothing until it succeeds", "error", err)
@@ -77,14 +98,14 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 // the API server answers from a quorum: the cache may be behind what the
 // previous leader wrote last, and an address it gave must not be given again.
 // Services without an address come last, the oldest first.
-func (i *importer) importAll(ctx context.Context) (int, error) {
+func (i *importer) importAll(ctx context.Context) ([]imported, error) {
 	namespaces, err := i.allNamespaceLabels(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	list, err := i.listServices(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	i.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
 		// With the ledger locked: read before, they could overwrite what the
@@ -119,9 +140,9 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		return nil // every Service is in the controllers' queues anyway
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return len(list), nil
+	return list, nil
 }
 
 // imported is a Service as far as importing needs it.

@@ -41,6 +41,9 @@ func optionalKinds(c *classes) (out []compat.Kind) {
 			return append(out, compat.Kind{GroupVersionKind: kindAgent, Object: &v1alpha1.Agent{}, Without: f.Without()})
 		}
 	}
+	if c.needAgents() {
+		out = append(out, compat.Kind{GroupVersionKind: kindAgent, Object: &v1alpha1.Agent{}, Without: "Services do not say which addresses nobody announces"})
+	}
 	return out
 }
 

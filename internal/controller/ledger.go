@@ -115,8 +115,12 @@ func (l *ledger) only(d lb.Dialect) bool {
 	return l.alloc.Only(d)
 }
 
-func (l *ledger) countByReason() map[lb.Code]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.alloc.CountByReason()
+// used is how many addresses Services have.
+func (l *ledger) used() (n int) {
+	for _, u := range l.usage() {
+		for _, f := range u.Families {
+			n += f.Used
+		}
+	}
+	return n
 }

@@ -19,6 +19,7 @@ import (
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/serve"
 )
 
 // parts are what the controller is made of.
@@ -55,14 +56,36 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	})
 	p.readings.cache = mgr.GetCache()
 	if p.agents = newAgents(c, kinds, p.wakers.wake); p.agents != nil {
-		p.agents.cache = mgr.GetCache()
+		p.agents.cache, p.agents.reasons, p.agents.log = mgr.GetCache(), o.Reasons, o.Log
+		p.agents.client, p.agents.kube = mgr.GetClient(), writer
+		p.agents.everyone, p.agents.addresses = p.announced, l.used
 	}
 	l.contested = func(contest ipam.Contest, from lb.Dialect) { p.tellContest(ctx, contest, from) }
 	p.addServices()
-	p.imports = &importer{common: p.common, cache: mgr.GetCache()}
+	p.imports = &importer{common: p.common, cache: mgr.GetCache(), secrets: writer.CoreV1().Secrets(o.Namespace), services: p.services}
 	p.pools = &pools{common: p.common, changed: func(d []lb.Dialect) { p.wakers.wake(p.using(d)) }}
 	p.addReporters()
 	return p
+}
+
+// leads says whether this replica leads and knows what Services have.
+func (p *parts) leads() bool {
+	select {
+	case <-p.mgr.Elected():
+		return !p.classes.anyFromPools() || p.ledger.isImported()
+	default:
+		return false
+	}
+}
+
+// announced are all Services whose addresses agents announce.
+func (p *parts) announced(ctx context.Context) (out []types.NamespacedName) {
+	for _, svc := range p.services {
+		if svc.backend.needs().Agents {
+			out = append(out, svc.all(ctx)...)
+		}
+	}
+	return out
 }
 
 // busy says whether addresses are being assigned. Backends without pools do not count:
@@ -89,7 +112,7 @@ func (p *parts) addServices() {
 		p.services = append(p.services, svc)
 		p.wakers.all[name] = &waker{}
 	}
-	p.registry.MustRegister(collector{p.ledger, p.services, p.o.Reasons}, p.waited)
+	p.registry.MustRegister(collector{p.ledger, p.services, p.agents, p.leads, p.o.Reasons}, p.waited, serve.BuildInfo(p.o.Version))
 }
 
 // addReporters makes what looks after the statuses of pools.

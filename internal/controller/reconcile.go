@@ -115,8 +115,12 @@ func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class
 	w.Request = c.request(s, in, held, labels)
 	w.Verdict = c.ledger.settle(w.Request, published)
 	c.remark(s, &w.Request, &w.Verdict)
+	c.recallPool(s, m, &w.Verdict)
 	if len(w.Verdict.Addresses) > 0 {
 		w.Carrier = c.agents.host(w.Verdict.Addresses[0])
+	}
+	if c.backend.needs().Agents {
+		w.Unannounced = c.agents.unannounced(w.Verdict.Addresses, s.Unannounced)
 	}
 }
 
@@ -134,6 +138,9 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 		c.forget(s.Key)
 		if by == c.name && c.classes.fromPools(c.name) {
 			c.ledger.settle(w.Request, held.Addresses)
+			if err := c.note(ctx, s, held); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
 		if !s.Deleting || !held.Left {
 			return reconcile.Result{}, nil

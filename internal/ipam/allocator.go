@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -63,7 +64,9 @@ type service struct {
 	has   [len(lb.Families)]netip.Addr
 	// rank is the evidence that s has what it has. What the allocator gave itself
 	// is proven.
-	rank    [len(lb.Families)]lb.Evidence
+	rank [len(lb.Families)]lb.Evidence
+	// noted is when that evidence was written, as lb.Request has it.
+	noted   [len(lb.Families)]time.Time
 	next    [len(lb.Families)]*service // with the same address
 	verdict lb.Verdict
 	waits   []*queue

@@ -17,8 +17,12 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// ConditionReady is the type of our condition on Services.
-const ConditionReady = "fairlead.io/Ready"
+// Types of our conditions on Services. ConditionReady says how the Service stands.
+// ConditionAnnounced is there only while nobody answers for one of its addresses.
+const (
+	ConditionReady     = "fairlead.io/Ready"
+	ConditionAnnounced = "fairlead.io/Announced"
+)
 
 // Service returns s as a value. It shares the object's maps.
 func Service(s *corev1.Service) *lb.Service {
@@ -47,11 +51,19 @@ func Service(s *corev1.Service) *lb.Service {
 		Ingress: ingress(s),
 	}
 	for i := range s.Status.Conditions {
-		if c := &s.Status.Conditions[i]; c.Type == ConditionReady {
-			out.Says = &lb.Condition{Reason: lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), True: c.Status == metav1.ConditionTrue, Since: c.LastTransitionTime.Time}
+		switch c := &s.Status.Conditions[i]; c.Type {
+		case ConditionReady:
+			out.Says = conditionOf(c)
+		case ConditionAnnounced:
+			out.Unannounced = conditionOf(c)
 		}
 	}
 	return out
+}
+
+func conditionOf(c *metav1.Condition) *lb.Condition {
+	is := c.Status == metav1.ConditionTrue
+	return &lb.Condition{Reason: lb.Rebuilt(lb.Code(c.Reason), c.Message, is), True: is, Since: c.LastTransitionTime.Time}
 }
 
 // Ingress returns what is published as the API server has it. The mode is what it

@@ -17,6 +17,7 @@ type Fake struct {
 
 	mu      sync.Mutex
 	links   []Link
+	hosts   map[string][]Host
 	ours    map[Address]bool
 	changed chan struct{}
 	done    chan struct{}
@@ -40,6 +41,20 @@ func (f *Fake) SetLinks(links ...Link) {
 	}
 	f.links = slices.Clone(links)
 	f.signal()
+}
+
+// SetHosts changes which hosts the kernel knows, by interface.
+func (f *Fake) SetHosts(hosts map[string][]Host) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hosts = hosts
+}
+
+// Hosts is as Links.Hosts.
+func (f *Fake) Hosts() (map[string][]Host, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hosts, nil
 }
 
 // Drop takes our address off an interface, as another program would.

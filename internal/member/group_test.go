@@ -55,13 +55,13 @@ func join(t *testing.T, g *member.Group, others ...*member.Group) {
 // eventually waits for the group to change until something holds.
 func eventually(t *testing.T, g *member.Group, what string, holds func() bool) {
 	t.Helper()
-	limit := time.NewTimer(30 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for !holds() {
 		select {
 		case <-g.Changed():
 		case <-limit.C:
-			t.Fatalf("%s: not within 30 s; members %v, claims %v", what, names(g), g.Claims())
+			t.Fatalf("%s: not within a minute; members %v, claims %v", what, names(g), g.Claims())
 		}
 	}
 }

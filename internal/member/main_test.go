@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"fairlead.io/test/kit/leak"
 )
 
 func TestMain(m *testing.M) {
@@ -12,5 +12,5 @@ func TestMain(m *testing.M) {
 		victim(bind)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }

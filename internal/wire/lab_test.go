@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.io/test/kit/leak"
 	"github.com/vishvananda/netns"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +24,7 @@ const labPrefix = "fairlead-wire-"
 
 func TestMain(m *testing.M) {
 	sweep()
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // sweep removes what tests left that were killed.
@@ -167,7 +167,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !f() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)

@@ -54,6 +54,7 @@ var groups = []group{
 	{"memory", memory},
 	{"nftables", nftables},
 	{"members", members},
+	{"deaths", deaths},
 	{"failover", failover},
 	{"agent", agentCost},
 	{"cloud", cloud},

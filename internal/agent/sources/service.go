@@ -24,6 +24,8 @@ type Service struct {
 	// Pool is the one that the addresses are from, as was written down with them, if
 	// that counts more than which pool has them now. It may be gone.
 	Pool lb.PoolKey
+	// Former is what the controller remembers of that pool if it is gone, or nil.
+	Former *lb.FormerPool
 	// Interface is the one that is named for the Service, or "".
 	Interface string
 	// Lease is what the Service wants from DHCP servers; nil if nothing.
@@ -50,7 +52,7 @@ func (r *Reader) read(s *corev1.Service, dialects []lb.Dialect) *Service {
 	out := &Service{
 		Request:   readings.Request(value, nil, compat.Class{Dialects: dialects}),
 		Published: value.Published(), Pool: notedPool(s),
-		Local: value.Local,
+		Former: value.FormerPool(), Local: value.Local,
 	}
 	if !slices.Contains(dialects, kubevip.Name) {
 		return out

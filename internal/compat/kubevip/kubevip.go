@@ -18,6 +18,8 @@ const (
 	AnnotationGiven = "fairlead.io/given"
 	// AnnotationAsked is native.AnnotationAsked.
 	AnnotationAsked = "fairlead.io/asked"
+	// AnnotationProof is native.AnnotationProof.
+	AnnotationProof = "proof.fairlead.io/given"
 )
 
 // Label says that kube-vip's cloud provider, or Fairlead in its place, looked

@@ -11,6 +11,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"fairlead.io/sandbox/cloudscale"
+	"fairlead.io/test/kit/leak"
 	"fairlead.io/test/kit/rig"
 )
 
@@ -170,5 +171,5 @@ func TestEnd(t *testing.T) {
 	register(t, "worker-1")
 	initialized(t, "worker-1", server)
 	stop()
-	goleak.VerifyNone(t, before, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+	leak.None(t, before, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }

@@ -140,7 +140,7 @@ func Cable(ends ...Plug) {
 		}
 	}
 	for _, end := range ends {
-		Eventually(end.NS.t, 5*time.Second, end.Interface+" is up", func() bool {
+		Eventually(end.NS.t, time.Minute, end.Interface+" is up", func() bool {
 			return strings.Contains(end.NS.Run("ip", "link", "show", end.Interface), "state UP")
 		})
 	}

@@ -122,7 +122,7 @@ func (r *Rig) Clean(t testing.TB) {
 
 // deadline is how long anything may take on a slow machine. It is no
 // expectation: what is expected sooner is measured in test/bench.
-const deadline = 60 * time.Second
+const deadline = 3 * time.Minute
 
 // Eventually waits until f returns no error, and fails the test with its last
 // error if that does not happen.
