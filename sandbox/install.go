@@ -81,6 +81,9 @@ func (i *installation) loadImage(ctx context.Context, _ io.Writer) (err error) {
 	return err
 }
 
+// FairleadRepository is the chart's default: nobody can own a name under .invalid.
+const FairleadRepository = "fairlead.invalid/fairlead"
+
 // LoadFairlead makes the image of Fairlead and gives it to all nodes of a cluster
 // that is up. Its tag follows from the binary, so that pods are replaced if, and
 // only if, it has changed.
@@ -103,7 +106,7 @@ func (c *Cluster) LoadFairlead(ctx context.Context) (tag string, err error) {
 	}
 	defer os.RemoveAll(dir)
 	archive := filepath.Join(dir, "fairlead.tar")
-	if err := FairleadImage("fairlead/fairlead:"+tag, binary).WriteFile(archive); err != nil {
+	if err := FairleadImage(FairleadRepository+":"+tag, binary).WriteFile(archive); err != nil {
 		return "", err
 	}
 	return tag, c.Load(ctx, archive)

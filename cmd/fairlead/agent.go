@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"fairlead.io/internal/agent"
 	"fairlead.io/internal/agent/layer2"
@@ -113,10 +112,6 @@ with NET_ADMIN and NET_RAW.`,
 		if o.REST, err = restConfig(kubeconfig, "agent"); err != nil {
 			return err
 		}
-		client, err := kubernetes.NewForConfig(o.REST)
-		if err != nil {
-			return fmt.Errorf("make client: %w", err)
-		}
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(serve.BuildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		o.Registry = registry
@@ -144,7 +139,7 @@ with NET_ADMIN and NET_RAW.`,
 			return serve.Health(healthAddress, func(context.Context) bool { return well() }, o.Log)
 		})
 		if metricsAddress != "" {
-			go serveLater(ctx, o.Log, "metrics", func() (*serve.Server, error) { return serve.Metrics(metricsAddress, client, registry, o.Log) })
+			go serveLater(ctx, o.Log, "metrics", func() (*serve.Server, error) { return serve.Metrics(metricsAddress, o.REST, registry, o.Log) })
 		}
 		if aliveFile != "" {
 			go touch(ctx, aliveFile, well, o.Log)

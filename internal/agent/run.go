@@ -125,16 +125,14 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return apiretry.IgnoreEnd(ctx, err)
 	}
+	// Without gossip, the key is for the seat alone.
 	var key []byte
-	if o.GossipPort != 0 && o.Group == nil {
+	if o.Group == nil {
 		if key, err = gossipkey.Get(ctx, kube, o.Namespace, o.Log); err != nil {
 			return apiretry.IgnoreEnd(ctx, err)
 		}
 	}
-	seat, err := takeSeat(ctx, o.NodeName, func() {
-		o.Log.Info("another agent is active on this node; waiting for it to stop")
-		o.Ready()
-	})
+	seat, err := o.seatTaker(key).take(ctx)
 	if err != nil {
 		return apiretry.IgnoreEnd(ctx, err)
 	}
@@ -161,6 +159,33 @@ func Run(ctx context.Context, o Options) error {
 	}
 	return a.failure
 }
+
+// seatTaker looks for this node's seat.
+func (o *Options) seatTaker(key []byte) *seatTaker {
+	unproven := prometheus.NewCounter(unprovenOpts)
+	o.Registry.MustRegister(unproven)
+	var mu sync.Mutex
+	var logged time.Time
+	return &seatTaker{
+		key: newSeatKey(key, o.NodeName), patience: unprovenPatience,
+		waits: func() {
+			o.Log.Info("another agent is active on this node; waiting for it to stop")
+			o.Ready()
+		},
+		unproven: func(why string) {
+			unproven.Inc()
+			mu.Lock()
+			defer mu.Unlock()
+			if now := time.Now(); now.Sub(logged) >= unprovenLogPause {
+				logged = now
+				o.Log.Warn("ignoring a process on this node that does not prove to be an agent", "why", why)
+			}
+		},
+	}
+}
+
+// unprovenLogPause: anybody on the node can connect to the seat, as often as they like.
+const unprovenLogPause = time.Minute
 
 // open opens the node's kernel.
 func open(background context.Context, o Options, p parts) (*agent, error) {

@@ -194,7 +194,7 @@ func (p *parts) steps() []func() error {
 		func() error { return fillCaches(p.ctx, p.mgr.GetCache(), p.classes, p.kinds, p.log) },
 		func() error { return p.mgr.Add(manager.RunnableFunc(p.events.Start)) },
 		func() error { return serveHealth(p.mgr, p.o, p.classes, p.kinds) },
-		func() error { return serveMetrics(p.mgr, p.o, p.writer, p.registry) },
+		func() error { return serveMetrics(p.mgr, p.o, p.registry) },
 	}
 	for _, svc := range p.services {
 		steps = append(steps, func() error { return watchServices(p.mgr, svc, p.wakers.all[svc.name], p.imports, p.counted) })

@@ -28,7 +28,7 @@ import (
 const (
 	controller = "cloudscale-cloud-controller-manager"
 	// image is the one that the manifest names.
-	image = "fairlead/fairlead:0.1.0"
+	image = sandbox.FairleadRepository + ":0.1.0"
 )
 
 // oldController is what stands for cloudscale's own: the names, labels and
