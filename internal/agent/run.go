@@ -173,6 +173,7 @@ func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface,
 	a.running.Go(func() { write.Paced(reporting, a.log, "report", a.reporter.arrived, a.reporter.pass) })
 	a.running.Go(func() { a.observer.Run(reporting) })
 	a.proxy.url = o.ProxyHealthURL
+	a.proxy.begin(ctx)
 	a.running.Go(func() { a.proxy.watch(a.background) })
 	if a.api, err = newAPIHealth(o.REST, a.poke); err != nil {
 		return endReports, fmt.Errorf("make client: %w", err)
@@ -215,7 +216,7 @@ func (a *agent) join(ctx context.Context, o Options, self *corev1.Node, key []by
 	}
 	for {
 		group, err := member.Start(member.Config{Name: a.node, Bind: netip.AddrPortFrom(addr, o.GossipPort), Key: key,
-			Meta: metaOf(a.links, &a.scope, true, false), Log: a.log})
+			Meta: metaOf(a.links, &a.scope, a.proxy.state(), false), Log: a.log})
 		if err == nil {
 			a.group = group
 			break

@@ -40,6 +40,7 @@ const (
 	Announced         Code = "Announced"
 	Moved             Code = "Moved"
 	AddressConflict   Code = "AddressConflict"
+	AddressRefused    Code = "AddressRefused"
 	NotAnnounced      Code = "NotAnnounced"
 	FamiliesApart     Code = "FamiliesApart"
 	AddressReleased   Code = "AddressReleased"
@@ -180,6 +181,10 @@ var serviceReasons = Table{
 		Means: "A host on the LAN that is not a node of the cluster uses the Service's address, so the node does not announce it.",
 		Do:    "Find the host by its MAC address and give it another address, or exclude the address from the pool. The agent tries again.",
 		Text:  "Address %s is used by another host on %s of node %s, with MAC %s. Give that host another address, or exclude this one from the pool.", Sample: []any{sampleAddress, "eth0", "worker-1", "02:00:5e:10:00:01"}},
+	AddressRefused: {On: "Service", Warning: true, Event: true,
+		Means: "A node was to announce the Service's address, but its kernel does not accept it: another program has put the address on an interface, or an interface cannot carry it. Another node announces it, if one can.",
+		Do:    "Look at the addresses of the node's interfaces, and remove what another program put there. The agent tries again every ten seconds.",
+		Text:  "Node %[2]s cannot announce address %[1]s, so another node does if one can: %[3]v", Sample: []any{sampleAddress, "worker-1", "add 192.0.2.7 on eth0: another program already added the address to the interface"}},
 	NotAnnounced: {On: "Service", Warning: true, Event: true,
 		Means: "The Service has an address, but no node can announce it.",
 		Do:    "Fix the nodes that the sentence lists, or change which nodes and interfaces announce the pool.",
