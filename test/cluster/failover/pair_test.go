@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/lb"
 	"fairlead.io/sandbox"
 )
 
@@ -24,6 +28,9 @@ func newPair(t *testing.T) *pair {
 	showLogs(t)
 	p := &pair{world: &world{t: t, asker: newAsker(t)}}
 	agentsRun(t, nodes...)
+	for _, node := range nodes {
+		eventually(t, func() error { return meets(t.Context(), node, "2 other agents") })
+	}
 	running[nodes[2]].terminate(t)
 	for i := range 6 {
 		p.addrs = append(p.addrs, addressesOf(t, newService(t, fmt.Sprintf("pair-%d", i)))...)
@@ -35,6 +42,20 @@ func newPair(t *testing.T) *pair {
 		}
 	}
 	return p
+}
+
+// meets says whether the agent of a node sees so many others.
+func meets(ctx context.Context, node, others string) error {
+	var a v1alpha1.Agent
+	if err := api.Get(ctx, client.ObjectKey{Name: node}, &a); err != nil {
+		return err
+	}
+	for _, c := range a.Status.Conditions {
+		if c.Message == lb.AgentReady.With(others).Text {
+			return nil
+		}
+	}
+	return fmt.Errorf("the agent of %s says %v", node, a.Status.Conditions)
 }
 
 // of returns the addresses that a node had in the beginning.
