@@ -184,7 +184,7 @@ var serviceReasons = Table{
 	AddressRefused: {On: "Service", Warning: true, Event: true,
 		Means: "A node was to announce the Service's address, but its kernel does not accept it: another program has put the address on an interface, or an interface cannot carry it. Another node announces it, if one can.",
 		Do:    "Look at the addresses of the node's interfaces, and remove what another program put there. The agent tries again every ten seconds.",
-		Text:  "Node %[2]s cannot announce address %[1]s, so another node does if one can: %[3]v", Sample: []any{sampleAddress, "worker-1", "add 192.0.2.7 on eth0: another program already added the address to the interface"}},
+		Text:  "Node %[2]s cannot announce address %[1]s: %[3]v. Another node announces it, if one can.", Sample: []any{sampleAddress, "worker-1", "add 192.0.2.7 on eth0: another program already added the address to the interface"}},
 	NotAnnounced: {On: "Service", Warning: true, Event: true,
 		Means: "The Service has an address, but no node can announce it.",
 		Do:    "Fix the nodes that the sentence lists, or change which nodes and interfaces announce the pool.",

@@ -62,7 +62,7 @@ func inLegacyTables() bool {
 	for _, f := range []struct {
 		names         string
 		family, level int
-	}{{"/proc/net/ip_tables_names", unix.AF_INET, unix.SOL_IP}, {"/proc/net/ip6_tables_names", unix.AF_INET6, unix.SOL_IPV6}} {
+	}{{"/proc/thread-self/net/ip_tables_names", unix.AF_INET, unix.SOL_IP}, {"/proc/thread-self/net/ip6_tables_names", unix.AF_INET6, unix.SOL_IPV6}} {
 		names, err := os.ReadFile(f.names)
 		if err == nil && slices.Contains(strings.Fields(string(names)), "nat") && legacyNAT(f.family, f.level) {
 			return true

@@ -22,7 +22,7 @@ func TestKubeProxyRules(t *testing.T) {
 			n.Run("iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES")
 		}, true},
 		"its own tables, of another": {func(n *netns.NS) { n.Run("iptables-legacy", "-t", "nat", "-N", "SERVICES") }, false},
-		"ipvs": {func(n *netns.NS) { n.Run("ip", "link", "add", "kube-ipvs0", "type", "bridge") }, true},
+		"ipvs":                       {func(n *netns.NS) { n.Run("ip", "link", "add", "kube-ipvs0", "type", "bridge") }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := netns.New(t, "node")

@@ -112,7 +112,9 @@ func (p *pair) survives(node string) {
 // The survivor of two takes everything over, whatever happened to the other, and
 // keeps it when the other is back.
 func TestPairSurvivor(t *testing.T) {
-	for name, c := range map[string]struct{ lose, back func(t *testing.T, node string) error }{
+	for name, c := range map[string]struct {
+		lose, back func(t *testing.T, node string) error
+	}{
 		"cable cut": {
 			func(t *testing.T, node string) error {
 				t.Cleanup(func() { _ = cluster.Heal(node) })
@@ -205,7 +207,9 @@ func cutOneWay(t *testing.T, from, to string) (heal func()) {
 	onHost(t, sandbox.SwitchHost, "nft", fmt.Sprintf(`add table bridge cut
 add chain bridge cut forward { type filter hook forward priority 0; }
 add rule bridge cut forward iifname %q oifname %q drop`, from, to))
-	heal = func() { _, _ = cluster.Exec(context.Background(), sandbox.SwitchHost, "nft", "delete table bridge cut") }
+	heal = func() {
+		_, _ = cluster.Exec(context.Background(), sandbox.SwitchHost, "nft", "delete table bridge cut")
+	}
 	t.Cleanup(heal)
 	return heal
 }
