@@ -21,6 +21,7 @@ import (
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
+	"fairlead.io/internal/nft"
 )
 
 // agent is the state of the loop; only the loop touches it.
@@ -138,7 +139,7 @@ func newAgent(background context.Context, p parts) *agent {
 	if a.observer == nil {
 		a.observer = nobody{}
 	}
-	a.proxy, a.api = &proxyHealth{changed: a.poke}, &apiHealth{changed: a.poke}
+	a.proxy, a.api = &proxyHealth{changed: a.poke, rules: nft.KubeProxyRules}, &apiHealth{changed: a.poke}
 	a.around = newSurroundings(p.kernel)
 	a.tables = newTables(p.tables, p.log, a.allow)
 	a.leases = dhcplease.New(background, dhcplease.Options{Node: p.node, Log: p.log, Host: leaseHost{a}, Open: p.openDHCP})

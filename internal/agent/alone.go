@@ -103,20 +103,23 @@ func (s *solitude) sees(addr netip.Addr, now time.Time) bool {
 }
 
 // allows says whether addr may be taken on interfaces although lost nodes are
-// believed alive elsewhere: a witness answers, and no lost node does.
+// believed alive elsewhere: a witness answers, and no lost node does. Where one answers
+// for other addresses, so that it hears the questions, its silence about this one
+// counts. One that was heard but does not answer may not hear them: its silence says
+// nothing.
 func (s *solitude) allows(addr netip.Addr, ifaces []string, now time.Time) bool {
-	witnessed, silent := false, false
+	witnessed := false
 	for _, name := range ifaces {
 		seg := s.segments[name]
-		if !seg.witnessed() {
+		switch {
+		case !seg.witnessed():
 			continue
-		}
-		if seg.living && seg.silent[addr] < silentRounds {
+		case seg.living && seg.silent[addr] < silentRounds, !seg.living && s.lives(now):
 			return false
 		}
-		witnessed, silent = true, silent || seg.silent[addr] >= silentRounds
+		witnessed = true
 	}
-	return witnessed && !s.sees(addr, now) && (silent || !s.lives(now))
+	return witnessed && !s.sees(addr, now)
 }
 
 // judge takes over what a round of questions brought: which of the addresses asked

@@ -226,7 +226,7 @@ func TestAloneHearsQuestions(t *testing.T) {
 		r.group.die("b")
 		after(100 * time.Millisecond)
 		r.announcer.say(News{Addr: vip, MAC: macs["b"], Interface: "eth0", Asks: true})
-		after(2 * time.Second)
+		after(10 * time.Second)
 		r.has("b asks", false)
 	})
 }
@@ -313,15 +313,19 @@ func TestSolitudeAllows(t *testing.T) {
 		ifaces []string
 		want   bool
 	}{
-		"nothing was asked yet":         {func(*solitude) {}, one, false},
-		"no interface":                  {func(s *solitude) { witnessed(s, "eth0") }, nil, false},
-		"a witness, and nobody else":    {func(s *solitude) { witnessed(s, "eth0") }, one, true},
-		"a witness on one of two":       {func(s *solitude) { witnessed(s, "eth1") }, two, true},
-		"a witness on another":          {func(s *solitude) { witnessed(s, "eth1") }, one, false},
-		"the witness is silent now":     {func(s *solitude) { witnessed(s, "eth0"); s.segments["eth0"].missed = 1 }, one, false},
-		"a lost node answers":           {func(s *solitude) { witnessed(s, "eth0"); s.segments["eth0"].living = true }, one, false},
-		"a lost node answers on one":    {func(s *solitude) { witnessed(s, two...); s.segments["eth1"].living = true }, two, false},
-		"it was heard a moment ago":     {func(s *solitude) { witnessed(s, "eth0"); s.heard["b"] = now.Add(-time.Second) }, one, false},
+		"nothing was asked yet":      {func(*solitude) {}, one, false},
+		"no interface":               {func(s *solitude) { witnessed(s, "eth0") }, nil, false},
+		"a witness, and nobody else": {func(s *solitude) { witnessed(s, "eth0") }, one, true},
+		"a witness on one of two":    {func(s *solitude) { witnessed(s, "eth1") }, two, true},
+		"a witness on another":       {func(s *solitude) { witnessed(s, "eth1") }, one, false},
+		"the witness is silent now":  {func(s *solitude) { witnessed(s, "eth0"); s.segments["eth0"].missed = 1 }, one, false},
+		"a lost node answers":        {func(s *solitude) { witnessed(s, "eth0"); s.segments["eth0"].living = true }, one, false},
+		"a lost node answers on one": {func(s *solitude) { witnessed(s, two...); s.segments["eth1"].living = true }, two, false},
+		"it was heard a moment ago":  {func(s *solitude) { witnessed(s, "eth0"); s.heard["b"] = now.Add(-time.Second) }, one, false},
+		"it was heard, and does not hear the questions": {func(s *solitude) {
+			witnessed(s, "eth0")
+			s.heard["b"], s.segments["eth0"].silent[vip] = now, 9
+		}, one, false},
 		"it was heard long ago":         {func(s *solitude) { witnessed(s, "eth0"); s.heard["b"] = now.Add(-heardFor) }, one, true},
 		"it was heard with the address": {func(s *solitude) { witnessed(s, "eth0"); s.seen[vip] = now; s.segments["eth0"].silent[vip] = 9 }, one, false},
 		"it answers, but not for this": {func(s *solitude) {

@@ -179,7 +179,7 @@ func (a *agent) speaks() bool {
 
 // whyFrom says why addr is no longer with last.
 func (a *agent) whyFrom(last string, addr netip.Addr) string {
-	candidate := a.directory.candidate(addr)
+	candidate := a.candidate(addr, time.Now())
 	for i := range a.voters {
 		n := &a.voters[i]
 		switch why := candidate.Obstacle(n); {

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"fairlead.io/internal/elect"
+	"fairlead.io/internal/lb"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
 )
@@ -33,13 +36,23 @@ type holding struct {
 	offSubnet        bool
 	// inherited from an earlier agent on this node, which has written all these.
 	inherited bool
-	// failed: the kernel refused it.
-	failed bool
-	retry  time.Time // of both
+	// failed: the kernel refused it, so many times in a row, with failure.
+	failed   bool
+	failures int
+	failure  error
+	// unfit: it did so too often, and other nodes know. It is tried again at retry.
+	unfit bool
+	retry time.Time // of all three
 }
 
-// failureRetry is how often the kernel is asked again.
-const failureRetry = time.Second
+const (
+	// failureRetry is how often the kernel is asked again.
+	failureRetry = time.Second
+	// maxFailures in a row make a refusal: another node takes the address.
+	maxFailures = 3
+	// refusalRetry is how often a kernel that refuses is asked again.
+	refusalRetry = 10 * time.Second
+)
 
 // repeatAfter is how often the same conflict is reported.
 const repeatAfter = 10 * time.Minute
@@ -114,7 +127,7 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		a.decideLeased(addr, lease, now)
 		return
 	}
-	candidate := a.directory.candidate(addr)
+	candidate := a.candidate(addr, now)
 	voters, presumed := a.electorate(addr, a.ifacesFor(&candidate), now)
 	claims, last := a.claimsOf(addr, presumed)
 	outcome := elect.Elect(candidate, voters, claims)
@@ -136,16 +149,40 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:
-		if want := a.ifacesFor(&candidate); !slices.Equal(want, h.ifaces) {
-			a.rising = append(a.rising, addr) // on other interfaces now
+		if want := a.ifacesFor(&candidate); !slices.Equal(want, h.ifaces) || h.failed && !now.Before(h.retry) {
+			a.rising = append(a.rising, addr) // on other interfaces now, or not restored yet
 		}
 	case elect.Drop, elect.Nothing:
-		if h != nil {
+		if h != nil && (h.up || !h.refuses(now)) {
 			a.falling = append(a.falling, addr)
 		}
 	case elect.HandOver: // until the next owner is up
 	}
 }
+
+// candidate is the directory's, with the nodes whose kernel does not take the address.
+func (a *agent) candidate(addr netip.Addr, now time.Time) elect.Address {
+	out := a.directory.candidate(addr)
+	refuse := func(node string) {
+		if out.Refused == nil {
+			out.Refused = sets.New[string]()
+		}
+		out.Refused.Insert(node)
+	}
+	if h := a.held[addr]; h != nil && h.refuses(now) {
+		refuse(a.node)
+	}
+	for _, c := range a.claimed(addr) {
+		if c.Refused && c.Node != a.node && c.Standing != member.Orphaned {
+			refuse(c.Node)
+		}
+	}
+	return out
+}
+
+// refuses says whether the kernel does not take the address, and is not to be asked
+// again yet.
+func (h *holding) refuses(now time.Time) bool { return h.unfit && now.Before(h.retry) }
 
 // ifacesFor returns the interfaces on which this node would have the address.
 func (a *agent) ifacesFor(of *elect.Address) []string {
@@ -184,6 +221,20 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 	a.claimsDirty = true
 	members := a.members // replaced as a whole
 	a.announcer.Probe(addr, a.ifacesOf(addr), func(mac net.HardwareAddr) bool { return isMember(members, mac) })
+}
+
+// fail notes that the kernel did not take an address. If it does so again and again,
+// the other agents are told, and one of them takes it.
+func (a *agent) fail(addr netip.Addr, h *holding, err error, now time.Time) {
+	h.failed, h.failure, h.retry = true, err, now.Add(failureRetry)
+	if h.failures++; h.failures < maxFailures {
+		return
+	}
+	h.retry = now.Add(refusalRetry)
+	if !h.unfit {
+		a.event(addr, lb.AddressRefused.With(addr, a.node, err))
+	}
+	h.unfit, a.claimsDirty, a.reportDirty, a.postponed = true, true, true, true
 }
 
 // hear takes over what the announcer has heard.
@@ -316,7 +367,7 @@ func (a *agent) forgive(now time.Time) {
 func (a *agent) retryFailed() {
 	now := time.Now()
 	for addr, h := range a.held {
-		if (h.rival != nil || h.failed) && !h.probing && !now.Before(h.retry) {
+		if (h.rival != nil || h.failed || h.unfit) && !h.probing && !now.Before(h.retry) {
 			a.dirty[addr] = true
 		}
 	}

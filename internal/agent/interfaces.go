@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -76,7 +77,7 @@ func (s *scope) obstacle(l *link.Link) string {
 	case !l.Up:
 		return "down"
 	}
-	return ""
+	return cmp.Or(l.Silent[0], l.Silent[1])
 }
 
 // readInterfaces takes over the interfaces for the report.

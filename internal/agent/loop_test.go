@@ -330,7 +330,7 @@ func TestLoopKernelRefuses(t *testing.T) {
 		if c, _ := r.group.own(vip); c.Up || len(r.kernel.Ours()) > 0 || r.announcer.announces(vip, "eth0") {
 			t.Error("announced or claimed without being on the interface")
 		}
-		after(5 * time.Second)
+		after(refusalRetry)
 		r.has("tried again", true)
 	})
 }

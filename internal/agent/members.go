@@ -20,7 +20,7 @@ func (a *agent) look(now time.Time) {
 	if err := a.cluster.List(a.background, &list); err != nil {
 		return
 	}
-	meta := metaOf(a.links, &a.scope, a.proxy.healthy(), !a.leaving.IsZero())
+	meta := metaOf(a.links, &a.scope, a.proxy.state(), !a.leaving.IsZero())
 	members := map[string]member.Meta{}
 	if a.group != nil {
 		a.group.SetMeta(meta)
@@ -73,7 +73,7 @@ func (a *agent) look(now time.Time) {
 			fill(&v, m)
 		} else if a.presumed[n.Name] || a.group == nil && kubeapi.NodeReady(n) {
 			fill(&v, meta) // nothing is known of its interfaces: as here
-			v.Leaving, v.ProxyHealthy = false, true
+			v.Leaving, v.ProxyHealthy, v.Silence = false, true, nil
 		}
 		a.voters = append(a.voters, v)
 	}

@@ -30,6 +30,8 @@ type Kernel interface {
 	Add(iface string, addr netip.Addr) error
 	Remove(iface string, addr netip.Addr) error
 	Renew(all []link.Address) (missing []link.Address, err error)
+	// Recheck looks for changes that the kernel does not tell.
+	Recheck()
 	// Hosts are those that the kernel knows on the segments of interfaces.
 	Hosts() (map[string][]link.Host, error)
 	Changed() <-chan struct{}

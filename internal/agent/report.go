@@ -30,7 +30,7 @@ type reported struct {
 	// lookAgain is when there may be more to report although nothing has changed.
 	lookAgain time.Time
 
-	proxyState            string
+	proxyState            proxyState
 	gateways, nameServers []netip.Addr
 	// servers are the name servers outside of the cluster.
 	servers []string
@@ -86,7 +86,7 @@ func (a *agent) report(now time.Time) {
 		return
 	}
 	a.reportDirty = false
-	s := v1alpha1.AgentStatus{Version: a.version, KubeProxy: a.proxyState, Interfaces: a.interfaces, Gateways: prose.Texts(a.gateways), NameServers: a.servers, Lost: a.reportLost()}
+	s := v1alpha1.AgentStatus{Version: a.version, KubeProxy: string(a.proxyState), Interfaces: a.interfaces, Gateways: prose.Texts(a.gateways), NameServers: a.servers, Lost: a.reportLost()}
 	s.Unannounced, a.lookAgain = a.reportUnannounced(now)
 	var conflicts []string
 	for _, addr := range slices.SortedFunc(maps.Keys(a.held), netip.Addr.Compare) {

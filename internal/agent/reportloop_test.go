@@ -165,9 +165,9 @@ func TestLoopReportsWhyItDoesNotAnnounce(t *testing.T) {
 			}
 		})
 		after(10 * time.Second)
-		same(t, "the kernel refuses", r.silentFor(vip), lb.AddressRefused)
+		same(t, "the kernel refuses", r.silentFor(vip), lb.NotAnnounced)
 		accepts.Store(true)
-		after(5 * time.Second)
+		after(2 * refusalRetry)
 		r.has("taken", true)
 		same(t, "taken", r.silentFor(vip), "")
 		r.announcer.use(vip, stranger)

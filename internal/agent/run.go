@@ -225,6 +225,7 @@ func (a *agent) start(ctx context.Context, o Options, direct client.Client, self
 		a.known.search(a.background, func(ctx context.Context) ([]string, error) { return listAgents(ctx, direct) }, func() { write.Wake(a.poke) })
 	})
 	a.proxy.url = o.ProxyHealthURL
+	a.proxy.begin(ctx)
 	a.running.Go(func() { a.proxy.watch(a.background) })
 	a.around.read() // what is known is in the first report
 	a.running.Go(func() { a.around.watch(a.background) })
@@ -270,7 +271,7 @@ func (a *agent) join(ctx context.Context, o Options, self *corev1.Node, key []by
 	}
 	for a.group == nil {
 		group, err := member.Start(member.Config{Name: a.node, Bind: netip.AddrPortFrom(addr, o.GossipPort), Key: key,
-			Meta: metaOf(a.links, &a.scope, true, false), Log: a.log})
+			Meta: metaOf(a.links, &a.scope, a.proxy.state(), false), Log: a.log})
 		if err == nil {
 			a.group = group
 			break

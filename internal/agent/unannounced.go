@@ -120,8 +120,8 @@ func (a *agent) trouble(addr netip.Addr, h *holding) (lb.Reason, bool) {
 	case h.up:
 	case h.rival != nil && !h.lost && a.nodeOf(h.rival) == "":
 		return lb.AddressConflict.With(addr, strings.Join(a.ifacesOf(addr), ", "), a.node, h.rival), true
-	case h.rival == nil && h.failed:
-		return lb.AddressRefused.With(addr, a.node, strings.Join(a.ifacesOf(addr), ", ")), true
+	case h.rival == nil && h.failed && !h.unfit:
+		return lb.AddressRefused.With(addr, a.node, h.failure), true
 	}
 	return lb.Reason{}, false
 }

@@ -41,9 +41,9 @@ const (
 	Announced         Code = "Announced"
 	Moved             Code = "Moved"
 	AddressConflict   Code = "AddressConflict"
+	AddressRefused    Code = "AddressRefused"
 	NotAnnounced      Code = "NotAnnounced"
 	NoServingEndpoint Code = "NoServingEndpoint"
-	AddressRefused    Code = "AddressRefused"
 	FamiliesApart     Code = "FamiliesApart"
 	AddressReleased   Code = "AddressReleased"
 	OffSubnet         Code = "OffSubnet"
@@ -187,6 +187,10 @@ var serviceReasons = Table{
 		Means: "A host on the LAN that is not a node of the cluster uses the Service's address, so the node does not announce it.",
 		Do:    "Find the host by its MAC address and give it another address, or exclude the address from the pool. The agent tries again.",
 		Text:  "Address %s is used by another host on %s of node %s, with MAC %s. Give that host another address, or exclude this one from the pool.", Sample: []any{sampleAddress, "eth0", "worker-1", "02:00:5e:10:00:01"}},
+	AddressRefused: {On: "Service", Warning: true, Event: true,
+		Means: "A node was to announce the Service's address, but its kernel does not accept it: another program has put the address on an interface, or an interface cannot carry it. Another node announces it, if one can.",
+		Do:    "Look at the addresses of the node's interfaces, and remove what another program put there. The agent tries again every ten seconds.",
+		Text:  "Node %[2]s cannot announce address %[1]s: %[3]v. Another node announces it, if one can.", Sample: []any{sampleAddress, "worker-1", "add 192.0.2.7 on eth0: another program already added the address to the interface"}},
 	NotAnnounced: {On: "Service", Warning: true, Event: true,
 		Means: "The Service has an address, but no node can announce it.",
 		Do:    "Fix the nodes that the sentence lists, or change which nodes and interfaces announce the pool.",
@@ -195,10 +199,6 @@ var serviceReasons = Table{
 		Means: "The Service has an address, but no endpoint that serves, so no node announces the address.",
 		Do:    "Check the Service's selector, and that its pods are Ready. The address is announced as soon as one endpoint serves.",
 		Text:  "Address %s is not announced, because no endpoint of the Service serves. Check the Service's selector, and that its pods are Ready.", Sample: []any{sampleAddress}},
-	AddressRefused: {On: "Service", Warning: true, Event: true,
-		Means: "The kernel of the node that should announce the address refuses it.",
-		Do:    "Look into the log of the node's agent, which has the error. The agent tries again every second.",
-		Text:  "Address %s is not announced: the kernel of node %s refuses it on %s. The log of the node's agent has the error.", Sample: []any{sampleAddress, "worker-1", "eth0"}},
 	FamiliesApart: {On: "Service", Warning: true,
 		Means: "The Service needs an address of each IP family, both must be from one pool, and no pool has both free.",
 		Do:    "Add addresses of the missing family to a pool, or change the Service's ipFamilyPolicy.",

@@ -60,6 +60,9 @@ func (f *Fake) Hosts() (map[string][]Host, error) {
 	return f.hosts, nil
 }
 
+// Recheck is as Links.Recheck: a fake has no settings.
+func (f *Fake) Recheck() {}
+
 // Drop takes our address off an interface, as another program would.
 func (f *Fake) Drop(ifname string, a netip.Addr) {
 	f.mu.Lock()

@@ -8,11 +8,11 @@ import (
 )
 
 // A survey is made while a node may be dead and its users wait: three questions in
-// 150 ms and 100 ms for the last answer. Kernels answer in far less than a millisecond.
+// 100 ms and 75 ms for the last answer. Kernels answer in far less than a millisecond.
 const (
 	surveyCount = 3
-	surveyGap   = 75 * time.Millisecond
-	surveyWait  = 100 * time.Millisecond
+	surveyGap   = 50 * time.Millisecond
+	surveyWait  = 75 * time.Millisecond
 )
 
 // Question is for the host that has Addr.
