@@ -95,14 +95,3 @@ func TestInterfaces(t *testing.T) {
 		t.Errorf("%d interfaces", len(got))
 	}
 }
-
-func TestProxyState(t *testing.T) {
-	p := &proxyHealth{}
-	same(t, "no URL", p.state(), "Absent")
-	p.url = "http://127.0.0.1:10256/healthz"
-	same(t, "no answer yet", p.state(), "Never")
-	p.seen.Store(true)
-	same(t, "answers", p.state(), "Healthy")
-	p.bad.Store(true)
-	same(t, "does not answer any more", p.state(), "Unhealthy")
-}

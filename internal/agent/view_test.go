@@ -179,7 +179,7 @@ func TestExcludedInterfaceNamedByAService(t *testing.T) {
 		key := types.NamespacedName{Namespace: "shop", Name: "web"}
 		a.directory.services[key] = &offer{Service: &sources.Service{Interface: "docker0", Named: named}}
 		a.nameInterface(key)
-		has := slices.ContainsFunc(metaOf(links, &a.scope, true, false).Links, func(l member.Link) bool { return l.Name == "docker0" })
+		has := slices.ContainsFunc(metaOf(links, &a.scope, proxyHealthy, false).Links, func(l member.Link) bool { return l.Name == "docker0" })
 		if has != named {
 			t.Errorf("named by an administrator %v: used %v", named, has)
 		}

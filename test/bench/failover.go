@@ -32,8 +32,8 @@ type event struct {
 	rows            func(*outcomes) []Row
 }
 
-// deaths is how many of the events, the first ones, are deaths.
-const deaths = 3
+// lethal is how many of the events, the first ones, are deaths.
+const lethal = 3
 
 var events = []event{
 	{name: "cable cut", calm: calm,
@@ -117,7 +117,7 @@ func failover(ctx context.Context, s settings) (rows []Row, err error) {
 	if err := l.agents[third].end(ctx, syscall.SIGTERM); err != nil {
 		return nil, err
 	}
-	if err := all(events[:deaths], "two nodes, "); err != nil {
+	if err := all(events[:lethal], "two nodes, "); err != nil {
 		return nil, err
 	}
 	return rows, errors.Join(l.run(ctx, third), l.api.Delete(ctx, service))

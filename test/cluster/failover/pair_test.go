@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/lb"
 	"fairlead.io/sandbox"
 )
 
@@ -29,7 +26,7 @@ func newPair(t *testing.T) *pair {
 	p := &pair{world: &world{t: t, asker: newAsker(t)}}
 	agentsRun(t, nodes...)
 	for _, node := range nodes {
-		eventually(t, func() error { return meets(t.Context(), node, "2 other agents") })
+		eventually(t, func() error { return meetsAll(t.Context(), node) })
 	}
 	running[nodes[2]].terminate(t)
 	for i := range 6 {
@@ -44,18 +41,16 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// meets says whether the agent of a node sees so many others.
-func meets(ctx context.Context, node, others string) error {
-	var a v1alpha1.Agent
-	if err := api.Get(ctx, client.ObjectKey{Name: node}, &a); err != nil {
+// meetsAll says whether the agent of a node knows those of all nodes.
+func meetsAll(ctx context.Context, node string) error {
+	metrics, err := running[node].get(ctx, running[node].metrics, "/metrics")
+	if err != nil {
 		return err
 	}
-	for _, c := range a.Status.Conditions {
-		if c.Message == lb.AgentReady.With(others).Text {
-			return nil
-		}
+	if want := fmt.Sprintf("\nfairlead_agent_members %d\n", len(nodes)); !strings.Contains(metrics, want) {
+		return fmt.Errorf("the agent of %s does not know all others yet", node)
 	}
-	return fmt.Errorf("the agent of %s says %v", node, a.Status.Conditions)
+	return nil
 }
 
 // of returns the addresses that a node had in the beginning.
