@@ -26,7 +26,7 @@ import (
 
 const (
 	// image is the one that the manifest names.
-	image = "fairlead/fairlead:0.1.0"
+	image = sandbox.FairleadRepository + ":0.1.0"
 	// clusterName is in the tags.
 	clusterName = "metal"
 	// clientAddress is that of the client host.
