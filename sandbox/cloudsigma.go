@@ -177,6 +177,7 @@ func (cloudsigma) Hints(address, sandbox string) string {
 	return fmt.Sprintf(`  kubectl get nodes --label-columns topology.kubernetes.io/region,node.kubernetes.io/instance-type
   kubectl describe service web
   %[2]s exec client -- curl http://%[1]s
+  kubectl logs --namespace kube-system daemonset/fairlead-controller | grep -E "Assigned|Recovered|Attached"
 
 Inspect the cloud: the cards of its servers, the tags, and what the switch lets pass:
 
@@ -185,5 +186,6 @@ Inspect the cloud: the cards of its servers, the tags, and what the switch lets 
   %[2]s cloud GET /sandbox/ports
   %[2]s cloud GET /sandbox/log
   %[2]s kill node3 && kubectl describe node node3
-`, address, sandbox)
+
+docs/guides/cloudsigma.md is the guide.`, address, sandbox)
 }
