@@ -46,6 +46,10 @@ type Backend struct {
 	chosen map[netip.Addr]string
 	// warned of what is listed as an address and is none.
 	warned map[string]bool
+	// began is when nodes were first looked at, and agents are those that were seen with
+	// an agent since.
+	began  time.Time
+	agents map[string]bool
 }
 
 // memo is what is remembered about a Service.
@@ -62,7 +66,7 @@ type memo struct {
 // New makes a backend.
 func New(o Options) *Backend {
 	return &Backend{client: o.Client, cluster: o.Cluster, unclassed: o.Unclassed, log: o.Log,
-		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, warned: map[string]bool{}}
+		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, warned: map[string]bool{}, agents: map[string]bool{}}
 }
 
 // Sync takes one look at a Service and does what can be done now. Whatever our

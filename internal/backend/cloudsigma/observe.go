@@ -58,6 +58,7 @@ func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.noteAgents(w.Nodes)
 	if !w.Gone {
 		if _, unknown := compat.Pool(s); unknown != "" {
 			o.tell = append(o.tell, Reasons.With(UnknownAddressPool, unknown))
@@ -84,6 +85,9 @@ func (b *Backend) wanted(o *observation, w *lb.Want, addr netip.Addr) {
 		o.desired.Keep[addr] = append(o.desired.Keep[addr], compat.ServiceTag(key))
 	}
 	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), b.chosen[addr])
+	if c, left := b.awaited(o, addr); c != nil {
+		p, o.again = placement{Address: addr}.on(c), left
+	}
 	if p.Why != "" {
 		o.block(Reasons.With(NoCarrier, addr, p.Why))
 	} else if !w.DryRun {

@@ -14,6 +14,9 @@ import (
 // controlPlane is the label of nodes that are the last to carry an address.
 const controlPlane = "node-role.kubernetes.io/control-plane"
 
+// noAgent is the obstacle of a node without an agent that works.
+const noAgent = "it has no agent that works"
+
 // candidate is a node and what speaks against it.
 type candidate struct {
 	node   *lb.Node
@@ -41,7 +44,7 @@ func candidates(nodes []lb.Node, a *account, local map[string]bool) []candidate 
 		case !n.Receives:
 			c.obstacle = "it is excluded from load balancing, or about to be removed"
 		case !n.Agent:
-			c.obstacle = "it has no agent that works"
+			c.obstacle = noAgent
 		case local != nil && !local[n.Name]:
 			c.obstacle = "no pod of the Service serves there"
 		}

@@ -70,7 +70,8 @@ spec:
 func TestSwap(t *testing.T) {
 	const address, node = "192.0.2.10", "node2"
 	c := boot(t, "nftables")
-	for _, n := range allNodes { // as the original leaves them
+	for _, n := range allNodes { // as the original wants and leaves them
+		c.kubectl("patch", "node", n, `--patch={"spec":{"providerID":"cloudsigma://`+c.server(n)["uuid"].(string)+`"}}`)
 		c.kubectl("taint", "node", n, "node.cloudprovider.kubernetes.io/uninitialized-")
 	}
 	c.apply(nginx)
