@@ -130,6 +130,7 @@ func newAgent(background context.Context, p parts) *agent {
 	}
 	a.proxy, a.api = &proxyHealth{changed: a.poke}, &apiHealth{changed: a.poke}
 	a.tables = newTables(p.tables, p.log, a.allow)
+	p.registry.MustRegister(newReceived(p.tables))
 	a.leases = dhcplease.New(background, dhcplease.Options{Node: p.node, Log: p.log, Host: leaseHost{a}, Open: p.openDHCP})
 	a.directory = newDirectory(a.leases)
 	return a

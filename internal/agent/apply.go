@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -62,7 +63,7 @@ func (a *agent) prepare(addr netip.Addr, now time.Time) {
 	for _, iface := range want {
 		a.tables.grant(iface, now)
 	}
-	a.tables.set(addr, nft.VIP{Ports: a.directory.ports(addr), Interfaces: want})
+	a.tables.set(addr, nft.VIP{Ports: a.directory.ports(addr), Interfaces: want, Counted: a.directory.placed(addr)})
 }
 
 // raise puts addr on its interfaces. It says whether it is there now; if not, it
@@ -77,7 +78,13 @@ func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 		if !a.tables.fences[iface] {
 			return false // was logged
 		}
-		if err := a.kernel.Add(iface, addr); err != nil {
+		err := a.kernel.Add(iface, addr)
+		if errors.Is(err, link.ErrOccupied) && a.directory.placed(addr) {
+			// Whoever put it there, the controller says that it belongs here.
+			a.log.Warn("another program already added the address to the interface; serving it as it is", "address", addr, "interface", iface)
+			err = nil
+		}
+		if err != nil {
 			a.log.Error("address not added", "address", addr, "interface", iface, "error", err)
 			return false
 		}
@@ -178,7 +185,9 @@ func (a *agent) keep() {
 	var mine []link.Address
 	for addr, h := range a.held {
 		for _, iface := range h.ifaces {
-			mine = append(mine, link.Address{Interface: iface, Addr: addr})
+			if own := (link.Address{Interface: iface, Addr: addr}); !a.occupied(own) {
+				mine = append(mine, own)
+			}
 		}
 	}
 	missing, err := a.kernel.Renew(mine)
@@ -201,6 +210,13 @@ func (a *agent) restore(missing []link.Address) {
 	}
 }
 
+// occupied says whether an address of this node is on its interface without our mark:
+// another program has added it. It is not ours to renew.
+func (a *agent) occupied(own link.Address) bool {
+	i := slices.IndexFunc(a.links, func(l link.Link) bool { return l.Name == own.Interface })
+	return i >= 0 && a.links[i].Has(own.Addr)
+}
+
 // missing returns the addresses that should be on interfaces and are not.
 func (a *agent) missing() (out []link.Address) {
 	there := map[link.Address]bool{}
@@ -209,7 +225,7 @@ func (a *agent) missing() (out []link.Address) {
 	}
 	for addr, h := range a.held {
 		for _, iface := range h.ifaces {
-			if own := (link.Address{Interface: iface, Addr: addr}); !there[own] {
+			if own := (link.Address{Interface: iface, Addr: addr}); !there[own] && !a.occupied(own) {
 				out = append(out, own)
 			}
 		}

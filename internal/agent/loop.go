@@ -25,8 +25,9 @@ const (
 
 // loop runs until ctx ends and everything is handed over, or left to a successor.
 func (a *agent) loop(ctx context.Context) {
-	renew, keep := time.NewTicker(renewPeriod), time.NewTicker(keepPeriod)
+	renew, keep, count := time.NewTicker(renewPeriod), time.NewTicker(keepPeriod), time.NewTicker(countPeriod)
 	defer renew.Stop()
+	defer count.Stop()
 	defer keep.Stop()
 	done := ctx.Done()
 	for {
@@ -57,6 +58,8 @@ func (a *agent) loop(ctx context.Context) {
 			a.leases.Heard(n)
 		case <-keep.C:
 			a.keep()
+		case <-count.C:
+			a.logFirstPackets()
 		case <-renew.C:
 			a.tables.retry()
 			a.renew()
@@ -178,7 +181,7 @@ func (a *agent) refreshPorts(addr netip.Addr) {
 	if h := a.held[addr]; h != nil && h.up {
 		ifaces = h.ifaces
 	}
-	a.tables.setPorts(addr, a.directory.ports(addr), ifaces)
+	a.tables.setPorts(addr, a.directory.ports(addr), ifaces, a.directory.placed(addr))
 }
 
 // left says whether a leaving node is done: everything was taken over, or nobody
