@@ -112,7 +112,7 @@ func (a *API) Restart(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(a.kube, "control-plane",
-		"--dir="+filepath.Join(a.dir, "data"),
+		"--dir="+a.data(),
 		"--pki="+filepath.Join(a.dir, "pki"),
 		"--remove="+a.dir,
 		fmt.Sprintf("--port=%d", a.port),
@@ -141,7 +141,7 @@ func (a *API) waitReady(ctx context.Context) error {
 		return err
 	}
 	config.Timeout = 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	return waitReady(ctx, config, a.process.done)
 }

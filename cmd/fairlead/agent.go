@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"fairlead.io/internal/agent"
 	"fairlead.io/internal/agent/layer2"
@@ -58,7 +57,7 @@ with NET_ADMIN and NET_RAW.`,
 	f.StringVar(&o.NodeName, "node-name", env("NODE_NAME", os.Getenv("METALLB_NODE_NAME")), "name of this node's Node object (default: $NODE_NAME, $METALLB_NODE_NAME or $vip_nodename)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the gossip key; in a pod, the default is the pod's")
 	f.Uint16Var(&o.GossipPort, "gossip-port", 7947, "UDP and TCP port for gossip between agents; 0 disables gossip")
-	f.StringVar(&o.ProxyHealthURL, "proxy-health-url", "http://127.0.0.1:10256/healthz", "health check of kube-proxy; if it succeeded once and then fails, this node announces nothing; empty disables the check")
+	f.StringVar(&o.ProxyHealthURL, "proxy-health-url", "http://127.0.0.1:10256/healthz", "health check of kube-proxy; if it fails, nodes where it succeeds come first; if it never succeeded since the node started, this node announces nothing; empty disables the check")
 	f.DurationVar(&interval, "announce-interval", 0, "interval for repeating announcements, for switches that forget addresses; 0 disables it (default: $"+refreshVariable+", in seconds, or $vip_arpRate, in milliseconds, or 0)")
 	f.Var(&refresh, "gratuitous-arp-interval", "MetalLB's name for --announce-interval, in seconds")
 	f.StringVar(&excludeFile, "exclude-interfaces-file", metallbExcludeFile, "file with a list announcedInterfacesToExclude of regular expressions; matching interfaces are excluded from announcing, unless a pool names them; without the file, interfaces of pods and containers are excluded")
@@ -113,15 +112,11 @@ with NET_ADMIN and NET_RAW.`,
 		if o.REST, err = restConfig(kubeconfig, "agent"); err != nil {
 			return err
 		}
-		client, err := kubernetes.NewForConfig(o.REST)
-		if err != nil {
-			return fmt.Errorf("make client: %w", err)
-		}
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		registry.MustRegister(serve.BuildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		o.Registry = registry
 		read.REST, read.Log = o.REST, o.Log
-		o.Sources = read
+		o.Sources, o.Version = read, version
 		observed.REST, observed.Log, observed.Node, observed.Registry = o.REST, o.Log, o.NodeName, registry
 		observer, err := metallbobserver.New(observed)
 		if err != nil {
@@ -144,7 +139,7 @@ with NET_ADMIN and NET_RAW.`,
 			return serve.Health(healthAddress, func(context.Context) bool { return well() }, o.Log)
 		})
 		if metricsAddress != "" {
-			go serveLater(ctx, o.Log, "metrics", func() (*serve.Server, error) { return serve.Metrics(metricsAddress, client, registry, o.Log) })
+			go serveLater(ctx, o.Log, "metrics", func() (*serve.Server, error) { return serve.Metrics(metricsAddress, o.REST, registry, o.Log) })
 		}
 		if aliveFile != "" {
 			go touch(ctx, aliveFile, well, o.Log)

@@ -147,7 +147,7 @@ or anywhere with access to the API server.`,
 		if err := addClouds(c.Context(), &o, inCloud{getenv: getenv, nodes: n, services: cloud, adoptFrom: adoptFrom}); err != nil {
 			return err
 		}
-		o.Reasons = reasons.All
+		o.Reasons, o.Version = reasons.All, version
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(heapGrowth)
 		}

@@ -66,8 +66,10 @@ func (p *page) table(heads ...string) {
 func reasonsPage(p *page) error {
 	p.title("Reasons", "internal/reasons", `Every report about a Service, a pool, an agent or a node has one of these reasons. The same code is used
 as the reason of the condition (`+"`fairlead.io/Ready`"+` on a Service, `+"`Ready`"+` on a pool and on an
-agent), as the reason of the event, and as the label of the metric. Agents report about Services
-only with events. The list is complete.
+agent), as the reason of the event, and as the label of the metric. The list is complete.
+
+A Service has the condition `+"`fairlead.io/Announced`"+` only while nobody answers for one of its
+addresses. It is then False, with a reason of the section "Events on Services".
 
 If MetalLB has its own event for the same thing, Services with MetalLB configuration get the event
 with MetalLB's name. Services with kube-vip configuration get events with the names that cloud

@@ -14,9 +14,14 @@ import (
 type metric struct{ name, kind, help, labels string }
 
 func metricsPage(p *page) error {
-	p.title("Metrics", "internal/controller, internal/cloudscale, internal/cloudsigma and internal/agent", "Served at `/metrics` over HTTPS. Clients need the ClusterRole `fairlead-metrics-reader`, which\nthe chart installs (`metallb-fairlead-metrics-reader` in a release named `metallb`). Metrics of\nthe Go runtime and of the process are included.")
+	p.title("Metrics", "internal/serve, internal/controller, internal/cloudscale, internal/cloudsigma and internal/agent", "Served at `/metrics` over HTTPS. Clients need the ClusterRole `fairlead-metrics-reader`, which\nthe chart installs (`metallb-fairlead-metrics-reader` in a release named `metallb`). Metrics of\nthe Go runtime and of the process are included.")
+	shared, err := sharedLabels("internal/cloud/metrics.go")
+	if err != nil {
+		return err
+	}
 	for _, daemon := range []struct{ heading, about, sources string }{
-		{"Controller", "Metrics of controller-runtime are included.", "internal/controller/*.go internal/controller/*/*.go"},
+		{"Both daemons", "Alerts can tell by it which version runs where.", "internal/serve/*.go"},
+		{"Controller", "Only the replica that leads has metrics of pools and Services. Metrics of controller-runtime are included.", "internal/controller/*.go internal/controller/*/*.go"},
 		{"Controller, in a cloud", "If cloudscale.ch or CloudSigma is configured. The metrics `node_controller_…` and\n`cloud_node_lifecycle_controller_…` of the node controllers, which all cloud controller\nmanagers have, are included.", "internal/cloudscale/*.go internal/cloudsigma/*.go"},
 		{"Agent", "Each agent reports on its own node. The chart's value `agent.metricsPort` sets the port of the\nnode. Without it, metrics are served on a loopback address only.\n\nMetrics that start with `metallb_` have the same names and meaning as MetalLB's.\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are missing, because the\nkernel answers requests and does not count them.", "internal/agent/*.go internal/agent/*/*.go"},
 	} {
@@ -28,6 +33,9 @@ func metricsPage(p *page) error {
 		p.printf("%s\n\n", daemon.about)
 		p.table("metric", "type", "labels", "meaning")
 		for _, m := range found {
+			if m.labels == "" && daemon.sources == "internal/cloudscale/*.go" {
+				m.labels = shared[m.kind]
+			}
 			p.row("`"+m.name+"`", m.kind, m.labels, m.help)
 		}
 	}
@@ -63,6 +71,30 @@ func metricsIn(patterns string) ([]metric, error) {
 	}
 	slices.SortFunc(found, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
 	return found, nil
+}
+
+// sharedLabels are the labels that a file gives to metrics whose options it is given
+// (prometheus.NewCounterVec(options, labels)), by the kind of metric.
+func sharedLabels(path string) (map[string]string, error) {
+	parsed, err := goFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, f := range parsed {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if kind, vec := strings.CutSuffix(strings.TrimPrefix(selected(call.Fun), "New"), "Vec"); vec {
+					out[strings.ToLower(kind)] = list(call.Args[1])
+				}
+			}
+			return true
+		})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no metric with labels found in %s", path)
+	}
+	return out, nil
 }
 
 // metricOf reads prometheus.NewDesc(name, help, labels, …), whose values are

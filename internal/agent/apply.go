@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -70,26 +71,15 @@ func (a *agent) prepare(addr netip.Addr, now time.Time) {
 // is tried again.
 func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 	want := a.tables.state.VIPs[addr].Interfaces
-	h.failed, h.retry = true, now.Add(failureRetry)
-	if len(want) == 0 {
+	if err := a.put(addr, want); err != nil {
+		a.log.Error("address not added", "address", addr, "error", err)
+		a.fail(addr, h, err, now)
 		return false
 	}
-	for _, iface := range want {
-		if !a.tables.fences[iface] {
-			return false // was logged
-		}
-		err := a.kernel.Add(iface, addr)
-		if errors.Is(err, link.ErrOccupied) && a.directory.placed(addr) {
-			// Whoever put it there, the controller says that it belongs here.
-			a.log.Warn("another program already added the address to the interface; serving it as it is", "address", addr, "interface", iface)
-			err = nil
-		}
-		if err != nil {
-			a.log.Error("address not added", "address", addr, "interface", iface, "error", err)
-			return false
-		}
+	h.failed, h.failures, h.failure = false, 0, nil
+	if h.unfit {
+		h.unfit, a.claimsDirty = false, true
 	}
-	h.failed = false
 	for _, iface := range h.ifaces {
 		if !slices.Contains(want, iface) {
 			a.announcer.Disown(addr, iface)
@@ -103,6 +93,28 @@ func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 	a.had[addr] = a.node
 	a.claimsDirty = true
 	return true
+}
+
+// put puts addr on interfaces.
+func (a *agent) put(addr netip.Addr, ifaces []string) error {
+	if len(ifaces) == 0 {
+		return errors.New("no interface can carry it")
+	}
+	for _, iface := range ifaces {
+		if !a.tables.fences[iface] {
+			return fmt.Errorf("the fence of %s cannot be granted", iface)
+		}
+		err := a.kernel.Add(iface, addr)
+		if errors.Is(err, link.ErrOccupied) && a.directory.placed(addr) {
+			// Whoever put it there, the controller says that it belongs here.
+			a.log.Warn("another program already added the address to the interface; serving it as it is", "address", addr, "interface", iface)
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lower takes addr off its interfaces.
@@ -149,7 +161,7 @@ func (a *agent) publishClaims() {
 	a.claimsDirty = false
 	mine := a.leases.Claims()
 	for addr, h := range a.held {
-		mine = append(mine, member.Claim{Key: member.Addr(addr), Node: a.node, Epoch: h.epoch, Up: h.up})
+		mine = append(mine, member.Claim{Key: member.Addr(addr), Node: a.node, Epoch: h.epoch, Up: h.up, Refused: h.unfit})
 	}
 	a.group.SetClaims(mine)
 }

@@ -2,48 +2,88 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
 )
 
-// proxyHealth asks kube-proxy whether it programs the node's Services: a node
-// on which it does not must not attract traffic.
+// proxyHealth asks kube-proxy whether it programs the node's Services.
 type proxyHealth struct {
-	url     string
+	url     string // empty: nobody is asked, and the node forwards
+	rules   func() bool
 	changed chan<- struct{}
-	seen    bool        // it has answered once
-	bad     atomic.Bool // it has answered once, and does not any more
+
+	mu     sync.Mutex
+	record proxyRecord
 }
 
 const (
 	proxyPeriod  = 500 * time.Millisecond
 	proxyTimeout = 400 * time.Millisecond
-	// proxyPatience is how many answers in a row may be missing: kube-proxy is
-	// restarted in upgrades, and its rules stay meanwhile.
-	proxyPatience = 6
+	// rulesPeriod is how often the kernel is asked for rules of a proxy that does not
+	// answer.
+	rulesPeriod = 5 * time.Second
 )
 
-// healthy is true where kube-proxy was never heard of: something else forwards.
-func (p *proxyHealth) healthy() bool { return !p.bad.Load() }
+// state is what is known now.
+func (p *proxyHealth) state() proxyState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.record.state == "" {
+		return proxyAbsent
+	}
+	return p.record.state
+}
+
+// remember takes over what an earlier agent of this node knew.
+func (p *proxyHealth) remember(before proxyState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record.before, p.record.booting = before, booting()
+}
+
+// begin asks once, so that the first word to the other agents is true.
+func (p *proxyHealth) begin(ctx context.Context) {
+	if p.url != "" {
+		client := proxyClient()
+		p.take(p.ask(ctx, client), p.rules())
+	}
+}
+
+func proxyClient() *http.Client {
+	return &http.Client{Timeout: proxyTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+// take takes over an answer, and says whether it changed the state.
+func (p *proxyHealth) take(answer proxyAnswer, rules bool) (changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.record.state
+	p.record.take(answer, rules, time.Now())
+	return p.record.state != before
+}
 
 // watch asks until ctx ends.
 func (p *proxyHealth) watch(ctx context.Context) {
 	if p.url == "" {
 		return
 	}
-	client := &http.Client{Timeout: proxyTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := proxyClient()
 	tick := time.NewTicker(proxyPeriod)
 	defer tick.Stop()
-	for misses := 0; ; {
-		if p.ask(ctx, client) {
-			p.seen, misses = true, 0
-		} else {
-			misses++
+	var looked time.Time
+	rules := false
+	for {
+		answer := p.ask(ctx, client)
+		if answer != proxyGood && time.Since(looked) >= rulesPeriod {
+			rules, looked = p.rules(), time.Now()
 		}
-		if bad := p.seen && misses >= proxyPatience; bad != p.bad.Swap(bad) {
+		if p.take(answer, rules) {
 			select {
 			case p.changed <- struct{}{}:
 			default:
@@ -57,17 +97,23 @@ func (p *proxyHealth) watch(ctx context.Context) {
 	}
 }
 
-func (p *proxyHealth) ask(ctx context.Context, client *http.Client) bool {
+func (p *proxyHealth) ask(ctx context.Context, client *http.Client) proxyAnswer {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {
-		return false
+		return proxySilent
 	}
 	resp, err := client.Do(r)
-	if err != nil {
-		return false
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return proxySilent
+	case err != nil:
+		return proxyBad // somebody listens, and is too slow
 	}
 	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	if resp.StatusCode == http.StatusOK {
+		return proxyGood
+	}
+	return proxyBad
 }
 
 // apiHealth asks the API server for a sign of life, but only while somebody

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
@@ -37,13 +39,23 @@ type holding struct {
 	received bool
 	// inherited from an earlier agent on this node, which has written all these.
 	inherited bool
-	// failed: the kernel refused it.
-	failed bool
-	retry  time.Time // of both
+	// failed: the kernel refused it, so many times in a row, with failure.
+	failed   bool
+	failures int
+	failure  error
+	// unfit: it did so too often, and other nodes know. It is tried again at retry.
+	unfit bool
+	retry time.Time // of all three
 }
 
-// failureRetry is how often the kernel is asked again.
-const failureRetry = time.Second
+const (
+	// failureRetry is how often the kernel is asked again.
+	failureRetry = time.Second
+	// maxFailures in a row make a refusal: another node takes the address.
+	maxFailures = 3
+	// refusalRetry is how often a kernel that refuses is asked again.
+	refusalRetry = 10 * time.Second
+)
 
 // repeatAfter is how often the same conflict is reported.
 const repeatAfter = 10 * time.Minute
@@ -61,13 +73,14 @@ func (a *agent) claimed(addr netip.Addr) []member.Claim { return a.claims[member
 
 // claimsOf returns what is claimed of addr: by the others as they say, by this
 // node as it is; and which node had it last, "" if none is known or the last that
-// claimed it has found, or is finding out, whether another host uses it.
-func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
+// claimed it has found, or is finding out, whether another host uses it. Claims of
+// lost nodes that are presumed to be alive stand.
+func (a *agent) claimsOf(addr netip.Addr, presumed map[string]bool) (claims []elect.Claim, last string) {
 	var mine *elect.Claim
 	if h := a.held[addr]; h != nil {
 		mine = &elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up}
 	}
-	claims, up, down := claimsWith(a.claimed(addr), a.node, mine)
+	claims, up, down := claimsWith(a.claimed(addr), a.node, mine, presumed)
 	if up.Node != "" {
 		a.had[addr] = up.Node
 	}
@@ -80,14 +93,14 @@ func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
 // claimsWith returns claims as the election wants them, where mine is what node
 // claims itself, if anything; the highest claim of another node that is or was up;
 // and the highest epoch of one that is not.
-func claimsWith(all []member.Claim, node string, mine *elect.Claim) (claims []elect.Claim, up elect.Claim, down uint64) {
+func claimsWith(all []member.Claim, node string, mine *elect.Claim, presumed map[string]bool) (claims []elect.Claim, up elect.Claim, down uint64) {
 	var own uint64
 	for _, c := range all {
 		if c.Node == node {
 			own = max(own, c.Epoch)
 			continue
 		}
-		claims = append(claims, elect.Claim{Node: c.Node, Epoch: c.Epoch, Up: c.Up && c.Standing != member.Orphaned})
+		claims = append(claims, elect.Claim{Node: c.Node, Epoch: c.Epoch, Up: c.Up && (c.Standing != member.Orphaned || presumed[c.Node])})
 		switch {
 		case !c.Up:
 			down = max(down, c.Epoch)
@@ -117,9 +130,10 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		a.decideLeased(addr, lease, now)
 		return
 	}
-	candidate := a.directory.candidate(addr)
-	claims, last := a.claimsOf(addr)
-	outcome := elect.Elect(candidate, a.voters, claims)
+	candidate := a.candidate(addr, now)
+	voters, presumed := a.electorate(addr, a.ifacesFor(&candidate), now)
+	claims, last := a.claimsOf(addr, presumed)
+	outcome := elect.Elect(candidate, voters, claims)
 	a.reportRefused(addr, outcome)
 	if h != nil && h.up && len(a.ifacesFor(&candidate)) == 0 {
 		a.falling = append(a.falling, addr)
@@ -127,21 +141,51 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	}
 	switch task := outcome.Task(a.node, claims); task {
 	case elect.Take:
-		if up := h != nil && h.up; !up && !a.settled(a.ifacesFor(&candidate), now) {
+		up := h != nil && h.up
+		switch {
+		case !up && !a.settled(a.ifacesFor(&candidate), now):
 			return
+		case !up && a.solitude != nil && a.solitude.sees(addr, now):
+			return // a lost node has it
+		case !up && len(presumed) > 0:
+			last = "" // a lost node may have it: probe
 		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:
-		if want := a.ifacesFor(&candidate); !slices.Equal(want, h.ifaces) {
-			a.rising = append(a.rising, addr) // on other interfaces now
+		if want := a.ifacesFor(&candidate); !slices.Equal(want, h.ifaces) || h.failed && !now.Before(h.retry) {
+			a.rising = append(a.rising, addr) // on other interfaces now, or not restored yet
 		}
 	case elect.Drop, elect.Nothing:
-		if h != nil {
+		if h != nil && (h.up || !h.refuses(now)) {
 			a.falling = append(a.falling, addr)
 		}
 	case elect.HandOver: // until the next owner is up
 	}
 }
+
+// candidate is the directory's, with the nodes whose kernel does not take the address.
+func (a *agent) candidate(addr netip.Addr, now time.Time) elect.Address {
+	out := a.directory.candidate(addr)
+	refuse := func(node string) {
+		if out.Refused == nil {
+			out.Refused = sets.New[string]()
+		}
+		out.Refused.Insert(node)
+	}
+	if h := a.held[addr]; h != nil && h.refuses(now) {
+		refuse(a.node)
+	}
+	for _, c := range a.claimed(addr) {
+		if c.Refused && c.Node != a.node && c.Standing != member.Orphaned {
+			refuse(c.Node)
+		}
+	}
+	return out
+}
+
+// refuses says whether the kernel does not take the address, and is not to be asked
+// again yet.
+func (h *holding) refuses(now time.Time) bool { return h.unfit && now.Before(h.retry) }
 
 // ifacesFor returns the interfaces on which this node would have the address.
 func (a *agent) ifacesFor(of *elect.Address) []string {
@@ -187,13 +231,40 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 	a.announcer.Probe(addr, a.ifacesOf(addr), func(mac net.HardwareAddr) bool { return isMember(members, mac) })
 }
 
-// hear takes over what the announcer has heard.
-func (a *agent) hear(n News, now time.Time) {
-	if n.Probe {
-		a.probed(n, now)
+// fail notes that the kernel did not take an address. If it does so again and again,
+// the other agents are told, and one of them takes it.
+func (a *agent) fail(addr netip.Addr, h *holding, err error, now time.Time) {
+	h.failed, h.failure, h.retry = true, err, now.Add(failureRetry)
+	if h.failures++; h.failures < maxFailures {
 		return
 	}
-	a.sighted(n.Addr, n.MAC, n.Interface, now)
+	h.retry = now.Add(refusalRetry)
+	if !h.unfit {
+		a.event(addr, lb.AddressRefused.With(addr, a.node, err))
+	}
+	h.unfit, a.claimsDirty, a.reportDirty, a.postponed = true, true, true, true
+}
+
+// hear takes over what the announcer has heard.
+func (a *agent) hear(n News, now time.Time) {
+	switch {
+	case n.Survey:
+		a.surveyed(n, now)
+	case n.Probe:
+		a.probed(n, now)
+	case n.Asks:
+		a.askedFor(n.MAC, now)
+	default:
+		a.sighted(n.Addr, n.MAC, n.Interface, now)
+	}
+}
+
+// askedFor is called when a host asks whether anybody has an address of a Service. If
+// it is a lost node, its agent lives: nobody else there would ask.
+func (a *agent) askedFor(mac net.HardwareAddr, now time.Time) {
+	if node := a.nodeOf(mac); a.solitude != nil && node != "" && node != a.node {
+		a.solitude.heard[node] = now
+	}
 }
 
 // probed takes over the answer of a probe.
@@ -212,6 +283,10 @@ func (a *agent) probed(n News, now time.Time) {
 		a.rising = append(a.rising, n.Addr)
 		return
 	}
+	if node := a.nodeOf(n.MAC); node != "" && a.solitude != nil {
+		a.leaveTo(n.Addr, h, n.MAC, now)
+		return
+	}
 	a.concede(n.Addr, h, n.MAC, n.Interface, now)
 }
 
@@ -221,18 +296,29 @@ func (a *agent) probed(n News, now time.Time) {
 // §2.4). If the host is a node but not a member, gossip between the two fails: it took
 // the address because it believes that this node is dead. This node then yields,
 // unless it has just taken the address itself: then the other node is the one that
-// was believed dead, or its fence has not expired yet.
+// was believed dead, or its fence has not expired yet. An agent that is alone knows
+// when that must have happened, and remembers what it hears.
 func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now time.Time) {
-	h := a.held[addr]
-	if h == nil || !h.up || isMember(a.members, mac) {
+	if isMember(a.members, mac) {
 		return
 	}
-	if node := a.nodeOf(mac); node != "" {
-		if now.Sub(h.since) > rivalGrace {
-			a.log.Warn("a node outside the group announces the address", "address", addr, "node", node)
-			a.yield(addr, h, mac, now)
-			h.lost = true
+	h, node := a.held[addr], a.nodeOf(mac)
+	up := h != nil && h.up
+	if node != "" {
+		yields := up && now.Sub(h.since) > rivalGrace
+		if a.solitude != nil {
+			if yields = yields || !a.fenced(node, now); yields {
+				a.listen(node, addr, now)
+			}
+			yields = yields && up
 		}
+		if yields {
+			a.log.Warn("a node outside the group announces the address", "address", addr, "node", node)
+			a.leaveTo(addr, h, mac, now)
+		}
+		return
+	}
+	if !up {
 		return
 	}
 	if a.announcer.Defend(addr, iface) {
@@ -262,6 +348,12 @@ func (a *agent) yield(addr netip.Addr, h *holding, mac net.HardwareAddr, now tim
 	}
 }
 
+// leaveTo yields an address to a node that is not a member.
+func (a *agent) leaveTo(addr netip.Addr, h *holding, mac net.HardwareAddr, now time.Time) {
+	a.yield(addr, h, mac, now)
+	h.lost = true
+}
+
 // forgive tries addresses again that were left to a host that has turned out to
 // be a node: agents that are started at the same moment ask for the same addresses
 // before they know each other. A node that was lost and is back has the address: it
@@ -283,7 +375,7 @@ func (a *agent) forgive(now time.Time) {
 func (a *agent) retryFailed() {
 	now := time.Now()
 	for addr, h := range a.held {
-		if (h.rival != nil || h.failed) && !h.probing && !now.Before(h.retry) {
+		if (h.rival != nil || h.failed || h.unfit) && !h.probing && !now.Before(h.retry) {
 			a.dirty[addr] = true
 		}
 	}

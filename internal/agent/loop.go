@@ -15,6 +15,8 @@ const (
 	// keepPeriod is how often the addresses' lifetimes of 60 s are renewed, which
 	// only clean up after an agent that never comes back.
 	keepPeriod = 20 * time.Second
+	// recheckPeriod is how often settings of interfaces are read again.
+	recheckPeriod = 5 * time.Second
 	// settlePause after a lost fence or link lets the others' claims arrive first.
 	settlePause = time.Second
 	// peersPatience is how long a node that should have peers waits for the first.
@@ -25,8 +27,10 @@ const (
 
 // loop runs until ctx ends and everything is handed over, or left to a successor.
 func (a *agent) loop(ctx context.Context) {
-	renew, keep, count := time.NewTicker(renewPeriod), time.NewTicker(keepPeriod), time.NewTicker(countPeriod)
+	renew, keep := time.NewTicker(renewPeriod), time.NewTicker(keepPeriod)
+	recheck, count := time.NewTicker(recheckPeriod), time.NewTicker(countPeriod)
 	defer renew.Stop()
+	defer recheck.Stop()
 	defer count.Stop()
 	defer keep.Stop()
 	done := ctx.Done()
@@ -60,12 +64,15 @@ func (a *agent) loop(ctx context.Context) {
 			a.keep()
 		case <-count.C:
 			a.logFirstPackets()
+		case <-recheck.C:
+			a.kernel.Recheck()
 		case <-renew.C:
 			a.tables.retry()
 			a.renew()
 			a.retryFailed()
 			a.resume()
 			a.leases.Tick(time.Now())
+			a.askLAN(time.Now())
 		}
 		now := time.Now()
 		a.beat(now)

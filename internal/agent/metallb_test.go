@@ -19,6 +19,7 @@ import (
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/elect"
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/member"
 )
@@ -47,7 +48,7 @@ func useMetalLB(t *testing.T, d *directory, pool bool, specs ...string) []lb.Poo
 			t.Fatal(p)
 		}
 	}
-	d.pools = sources.NewPools(pools, func(pool lb.PoolKey) []lb.Advertisement { return o.Orphans(pool.Name) })
+	d.pools = sources.NewPools(pools, func(pool lb.FormerPool) []lb.Advertisement { return o.Orphans(pool.Key.Name, pool.Labels) })
 	return pools
 }
 
@@ -101,7 +102,8 @@ func TestAnnouncedAsByMetalLB(t *testing.T) {
 		labels    map[string]string
 		notes     map[string]string
 		ads       []string
-		gone      bool // the pool
+		gone      bool              // the pool
+		had       map[string]string // its labels, as our condition has them
 		nodes     func(*corev1.Node)
 		ignore    bool // the exclude label
 		owner     string
@@ -173,6 +175,10 @@ func TestAnnouncedAsByMetalLB(t *testing.T) {
 		{name: "the pool is gone, as MetalLB wrote it", gone: true, endpoints: "iris1", notes: map[string]string{metallb.AnnotationAllocatedFrom: "edge"}, owner: "iris2", ads: []string{all}},
 		{name: "the pool and what advertised it are gone", gone: true, endpoints: "iris1", notes: map[string]string{metallb.AnnotationAllocatedFrom: "edge"}, why: elect.NotAdvertised, ads: []string{
 			"{ipAddressPools: [core]}"}},
+		{name: "the pool is gone that selectors advertised", gone: true, had: map[string]string{"zone": "edge"}, endpoints: "iris1", notes: map[string]string{native.AnnotationAllocatedFrom: "metallb/edge"}, owner: "iris1", ads: []string{
+			"{ipAddressPoolSelectors: [{matchLabels: {zone: edge}}], " + on("iris1") + "}", "{ipAddressPoolSelectors: [{matchLabels: {zone: core}}], " + on("iris2") + "}"}},
+		{name: "the pool is gone, its labels are not known", gone: true, endpoints: "iris1", notes: map[string]string{native.AnnotationAllocatedFrom: "metallb/edge"}, why: elect.NotAdvertised, ads: []string{
+			"{ipAddressPoolSelectors: [{matchLabels: {zone: edge}}]}"}},
 		{name: "of a native pool that is gone", gone: true, endpoints: "iris1", notes: map[string]string{native.AnnotationAllocatedFrom: "edge"}, owner: "iris2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -183,6 +189,10 @@ func TestAnnouncedAsByMetalLB(t *testing.T) {
 			}
 			s := serviceOf("web", 1, "", 80, test.address)
 			s.Labels, s.Annotations = test.labels, test.notes
+			if test.had != nil {
+				r := lb.FormerPool{Key: lb.PoolKey{Dialect: metallb.Name, Name: "edge"}, Labels: test.had}.Before(lb.OutOfPool.With(test.address, "is in no pool any more"))
+				s.Status.Conditions = []metav1.Condition{{Type: kubeapi.ConditionReady, Reason: string(r.Code), Message: r.Text}}
+			}
 			if test.local {
 				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 			}

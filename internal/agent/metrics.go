@@ -27,6 +27,8 @@ var (
 		Help: "Address conflicts: a host that is not a node used an address of a Service."}
 	restoredOpts = prometheus.CounterOpts{Name: "fairlead_agent_restored_addresses_total",
 		Help: "Addresses that another program removed from an interface and the agent restored."}
+	unprovenOpts = prometheus.CounterOpts{Name: "fairlead_agent_unproven_processes_total",
+		Help: "Processes on the node that tried to take part in the handover between agents and did not prove to have the gossip key."}
 )
 
 func newMetrics(r prometheus.Registerer) *metrics {

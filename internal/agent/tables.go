@@ -20,6 +20,7 @@ type tables struct {
 	state   nft.State               // what is wanted
 	changes map[netip.Addr]*nft.VIP // since the last write; nil is gone
 	fences  map[string]bool         // interfaces whose fence was granted, and not lost since
+	stands  map[string]time.Time    // until when they do, at least
 	failed  bool                    // the kernel does not have what is wanted
 	// renewed is called with each fence that was renewed, and when.
 	renewed func(iface string, at time.Time)
@@ -27,7 +28,7 @@ type tables struct {
 
 func newTables(t Tables, log *slog.Logger, renewed func(string, time.Time)) *tables {
 	return &tables{nft: t, log: log, renewed: renewed, state: nft.State{VIPs: map[netip.Addr]nft.VIP{}},
-		changes: map[netip.Addr]*nft.VIP{}, fences: map[string]bool{}}
+		changes: map[netip.Addr]*nft.VIP{}, fences: map[string]bool{}, stands: map[string]time.Time{}}
 }
 
 // inherit takes over what an earlier agent has left. Only fences that still stand
@@ -43,8 +44,7 @@ func (t *tables) inherit(now time.Time) {
 	}
 	for _, iface := range fences {
 		if !slices.Contains(lost, iface) {
-			t.fences[iface] = true
-			t.renewed(iface, now)
+			t.stand(iface, now)
 		}
 	}
 }
@@ -111,12 +111,18 @@ func (t *tables) grant(iface string, now time.Time) {
 		t.log.Error("fence not granted", "interface", iface, "error", err)
 		return
 	}
-	t.fences[iface] = true
-	t.renewed(iface, now)
+	t.stand(iface, now)
+}
+
+// stand notes that a fence was granted or renewed.
+func (t *tables) stand(iface string, at time.Time) {
+	t.fences[iface], t.stands[iface] = true, at.Add(nft.FenceTime)
+	t.renewed(iface, at)
 }
 
 // renew renews the fences of interfaces that are used, and revokes the others. It
-// returns those that have expired: the process was stopped, or the machine asleep.
+// returns those that have expired: the process was stopped, or the machine asleep, or
+// the kernel did not renew them for as long as they stand.
 func (t *tables) renew(used map[string]bool) (lost []string) {
 	var names []string
 	for iface := range t.fences {
@@ -136,13 +142,22 @@ func (t *tables) renew(used map[string]bool) (lost []string) {
 	lost, err := t.nft.Renew(names)
 	if err != nil {
 		t.log.Error("fences not renewed", "error", err)
-		return nil
 	}
 	for _, iface := range names {
-		if slices.Contains(lost, iface) {
+		failed := err
+		if err != nil && len(names) > 1 && !slices.Contains(lost, iface) { // one may fail because of another
+			var one []string
+			one, failed = t.nft.Renew([]string{iface})
+			lost = append(lost, one...)
+		}
+		if failed != nil && !slices.Contains(lost, iface) && !now.Before(t.stands[iface]) {
+			lost = append(lost, iface)
+		}
+		switch {
+		case slices.Contains(lost, iface):
 			delete(t.fences, iface)
-		} else {
-			t.renewed(iface, now)
+		case failed == nil:
+			t.stand(iface, now)
 		}
 	}
 	return lost

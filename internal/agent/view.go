@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -22,10 +23,10 @@ import (
 var inward = regexp.MustCompile(`^(docker|cbr|dummy|virbr|lxcbr|veth|cali|tunl|flannel|kube-ipvs|cni|nodelocaldns|lxc|cilium|kube-bridge|vxlan)`)
 
 // usable says whether an address of family f can be on l: the link is up, leads
-// outside, and for IPv6 has a global address of its own. (Without one, an
-// address of ours would be taken for the node's own.)
+// outside, the kernel answers there, and for IPv6 it has a global address of its own.
+// (Without one, an address of ours would be taken for the node's own.)
 func usable(l *link.Link, f lb.Family) bool {
-	return l.Up && !l.Loopback && !l.Slave && (f == lb.IPv4 || l.Global[lb.IPv6])
+	return l.Up && !l.Loopback && !l.Slave && l.Silent[f] == "" && (f == lb.IPv4 || l.Global[lb.IPv6])
 }
 
 // scope says which interfaces are used at all.
@@ -44,8 +45,8 @@ func (s *scope) name(interfaces []string) {
 }
 
 // metaOf tells the other agents what they must know of this node.
-func metaOf(links []link.Link, s *scope, eligible, leaving bool) member.Meta {
-	m := member.Meta{Eligible: eligible, Leaving: leaving}
+func metaOf(links []link.Link, s *scope, proxy proxyState, leaving bool) member.Meta {
+	m := member.Meta{Eligible: proxy.eligible(), LastResort: proxy == proxyUnhealthy, Leaving: leaving}
 	for i := range links {
 		l := &links[i]
 		if !s.has(l.Name) {
@@ -54,10 +55,19 @@ func metaOf(links []link.Link, s *scope, eligible, leaving bool) member.Meta {
 		if len(l.MAC) > 0 && !l.Loopback && !slices.ContainsFunc(m.MACs, func(x net.HardwareAddr) bool { return slices.Equal(x, l.MAC) }) {
 			m.MACs = append(m.MACs, l.MAC)
 		}
-		if usable(l, lb.IPv4) {
-			// One that is excluded and yet named is as if it had no IPv4 address of its
-			// own: it carries one only where it is named.
-			m.Links = append(m.Links, member.Link{Name: l.Name, V4: l.Global[lb.IPv4] && !s.excluded.MatchString(l.Name), V6: l.Global[lb.IPv6]})
+		// One that is excluded and yet named is as if it had no address of its own: it
+		// carries one only where it is named.
+		every := func(f lb.Family) bool {
+			return usable(l, f) && l.Global[f] && !s.excluded.MatchString(l.Name)
+		}
+		if usable(l, lb.IPv4) || usable(l, lb.IPv6) {
+			m.Links = append(m.Links, member.Link{Name: l.Name, V4: every(lb.IPv4), V6: every(lb.IPv6),
+				NoV4: !usable(l, lb.IPv4), NamedV6: usable(l, lb.IPv6)})
+		}
+		for _, f := range lb.Families {
+			if l.Silent[f] != "" && l.Up && !l.Slave && !l.Loopback {
+				m.Silences = append(m.Silences, member.Silence{Link: l.Name, V6: f == lb.IPv6, Why: l.Silent[f]})
+			}
 		}
 	}
 	return m
@@ -153,17 +163,30 @@ func voter(n *corev1.Node) elect.Node {
 
 // fill adds to n what its agent says.
 func fill(n *elect.Node, m member.Meta) {
-	n.Alive, n.ProxyHealthy, n.Leaving = true, m.Eligible, m.Leaving
-	n.Interfaces = map[lb.Family]sets.Set[string]{lb.IPv4: sets.New[string](), lb.IPv6: sets.New[string]()}
-	n.Bare = sets.New[string]()
-	for _, l := range m.Links {
-		n.Interfaces[lb.IPv4].Insert(l.Name)
-		if !l.V4 {
-			n.Bare.Insert(l.Name)
+	n.Alive, n.ProxyHealthy, n.ProxyWasHealthy, n.Leaving = true, m.Eligible, m.LastResort, m.Leaving
+	n.Interfaces, n.Bare = map[lb.Family]sets.Set[string]{}, map[lb.Family]sets.Set[string]{}
+	for _, f := range lb.Families {
+		n.Interfaces[f], n.Bare[f] = sets.New[string](), sets.New[string]()
+		for _, l := range m.Links {
+			every, named := l.V4, !l.NoV4
+			if f == lb.IPv6 {
+				every, named = l.V6, l.V6 || l.NamedV6
+			}
+			if named {
+				n.Interfaces[f].Insert(l.Name)
+			}
+			if named && !every {
+				n.Bare[f].Insert(l.Name)
+			}
 		}
-		if l.V6 {
-			n.Interfaces[lb.IPv6].Insert(l.Name)
+	}
+	n.Silence = map[lb.Family]string{}
+	for _, s := range m.Silences {
+		f := lb.IPv4
+		if s.V6 {
+			f = lb.IPv6
 		}
+		n.Silence[f] = strings.TrimPrefix(n.Silence[f]+", "+s.Link+": "+s.Why, ", ")
 	}
 }
 

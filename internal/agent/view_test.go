@@ -3,14 +3,18 @@ package agent
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/elect"
+	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
 )
@@ -62,8 +66,8 @@ func TestPlaces(t *testing.T) {
 			same(t, "ifaces", carriers(netip.MustParseAddr(test.address), test.named, links, inward), test.want)
 		})
 	}
-	m := metaOf(links, &scope{excluded: inward, named: map[string]bool{"cni0": true}}, true, false)
-	same(t, "links that others may count on", m.Links, "[{eth0 true true} {eth1 true false} {cni0 false false} {bare false false}]")
+	m := metaOf(links, &scope{excluded: inward, named: map[string]bool{"cni0": true}}, proxyHealthy, false)
+	same(t, "links that others may count on", m.Links, "[{eth0 true true true false} {eth1 true false false false} {cni0 false false false false} {bare false false false false}]")
 }
 
 func familyIndex(p netip.Prefix) int {
@@ -80,7 +84,52 @@ func TestFillCountsOnlyLinksThatWouldBeUsed(t *testing.T) {
 	var n elect.Node
 	fill(&n, m)
 	same(t, "interfaces", n.Interfaces, "map[IPv4:map[bare:{} eth0:{}] IPv6:map[eth0:{}]]")
-	same(t, "bare", n.Bare, "map[bare:{} eth0:{}]")
+	same(t, "bare", n.Bare, "map[IPv4:map[bare:{} eth0:{}] IPv6:map[]]")
+}
+
+// An interface that is excluded and yet named carries only addresses of pools that
+// name it, in both families: what is elected here has somewhere to be.
+func TestExcludedInterfacesAreBareInBothFamilies(t *testing.T) {
+	cni := link.Link{Name: "cni0", Up: true, MAC: macs["a"], Global: [2]bool{true, true},
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.244.0.1/24"), netip.MustParsePrefix("fd00::1/64")}}
+	s := &scope{excluded: inward, named: map[string]bool{"cni0": true}}
+	for _, text := range []string{"192.0.2.7", "2001:db8::7"} {
+		for _, named := range [][]string{nil, {"cni0"}} {
+			n := elect.Node{Name: "a", ProxyHealthy: true}
+			fill(&n, metaOf([]link.Link{cni}, s, proxyHealthy, false))
+			addr := elect.Address{Addr: netip.MustParseAddr(text), AnyServing: true, Advertisements: []lb.Advertisement{{Layer2: lb.Layer2{Interfaces: named}}}}
+			elected := elect.Elect(addr, []elect.Node{n}, nil).Owner == "a"
+			place := len(carriers(addr.Addr, named, []link.Link{cni}, inward)) > 0
+			if elected != place || place != (named != nil) {
+				t.Errorf("%s, named %v: elected %t, has an interface %t", text, named, elected, place)
+			}
+		}
+	}
+}
+
+// A kernel that is silent on an interface makes it unusable, and everybody knows why.
+func TestSilentInterfaces(t *testing.T) {
+	l := eth0("a")
+	l.Silent[lb.IPv4] = "net.ipv4.conf.all.arp_ignore is 3"
+	var n elect.Node
+	fill(&n, metaOf([]link.Link{l}, &scope{excluded: inward}, proxyHealthy, false))
+	same(t, "interfaces", n.Interfaces, "map[IPv4:map[] IPv6:map[eth0:{}]]")
+	same(t, "why", n.Silence, "map[IPv4:eth0: net.ipv4.conf.all.arp_ignore is 3]")
+	same(t, "carriers", carriers(vip, nil, []link.Link{l}, inward), "[]")
+	l.Silent[lb.IPv6] = "net.ipv6.conf.eth0.disable_ipv6 is 1"
+	m := metaOf([]link.Link{l}, &scope{excluded: inward}, proxyHealthy, false)
+	same(t, "links", m.Links, "[]")
+	same(t, "silences", len(m.Silences), 2)
+}
+
+// What an agent says of kube-proxy.
+func TestProxyInMeta(t *testing.T) {
+	for state, want := range map[proxyState][2]bool{proxyHealthy: {true, false}, proxyAbsent: {true, false}, proxyUnhealthy: {false, true}, proxyNever: {false, false}} {
+		m := metaOf(nil, &scope{excluded: inward}, state, false)
+		if m.Eligible != want[0] || m.LastResort != want[1] {
+			t.Errorf("%s: eligible %t, last resort %t", state, m.Eligible, m.LastResort)
+		}
+	}
 }
 
 func TestVoter(t *testing.T) {
@@ -117,5 +166,22 @@ func TestVoter(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		})
+	}
+}
+
+// An interface that is excluded is used if an administrator names it, not if only a
+// Service does.
+func TestExcludedInterfaceNamedByAService(t *testing.T) {
+	links := []link.Link{eth0("a"), {Name: "docker0", Index: 7, Up: true, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 7}}}
+	links[1].Global[lb.IPv4] = true
+	for _, named := range []bool{false, true} {
+		a := &agent{world: world{scope: scope{excluded: inward, named: map[string]bool{}}}, directory: newDirectory(noLeases{})}
+		key := types.NamespacedName{Namespace: "shop", Name: "web"}
+		a.directory.services[key] = &offer{Service: &sources.Service{Interface: "docker0", Named: named}}
+		a.nameInterface(key)
+		has := slices.ContainsFunc(metaOf(links, &a.scope, proxyHealthy, false).Links, func(l member.Link) bool { return l.Name == "docker0" })
+		if has != named {
+			t.Errorf("named by an administrator %v: used %v", named, has)
+		}
 	}
 }

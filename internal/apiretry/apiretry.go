@@ -1,4 +1,5 @@
-// Package apiretry retries lists and watches while the API server does not answer.
+// Package apiretry retries lists and watches while the API server does not answer, and
+// begins them again if etcd was restored from a backup.
 // Without it, an informer backs off after a few failures and tries again only after
 // up to a minute, long after the API server is back.
 package apiretry
@@ -19,20 +20,24 @@ import (
 // hundred nodes must not come back at the same moment.
 const pause = time.Second
 
-// NewCache makes caches whose lists and watches wait for the API server.
-func NewCache(log *slog.Logger) cache.NewCacheFunc {
+// NewCache makes caches whose lists and watches wait for the API server. They are
+// filled again if etcd is restored from a backup; rewound, if not nil, is then called,
+// before, and several times.
+func NewCache(log *slog.Logger, rewound func()) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
-		o.HTTPClient = nil // made anew, from the configuration
-		return cache.New(Config(c, log), o)
+		o.HTTPClient = nil // a new one is made from the configuration
+		return cache.New(configure(c, log, rewound), o)
 	}
 }
 
 // Config is for clients whose lists and watches wait for the API server.
-func Config(c *rest.Config, log *slog.Logger) *rest.Config {
+func Config(c *rest.Config, log *slog.Logger) *rest.Config { return configure(c, log, nil) }
+
+func configure(c *rest.Config, log *slog.Logger, rewound func()) *rest.Config {
 	waiting := rest.CopyConfig(c)
 	var away atomic.Bool
 	waiting.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &transport{next: next, away: &away, log: log}
+		return &transport{next: next, away: &away, log: log, rewound: rewound}
 	})
 	return waiting
 }
@@ -43,10 +48,15 @@ type transport struct {
 	next http.RoundTripper
 	away *atomic.Bool // as was last told
 	log  *slog.Logger
+	// rewound is called when the API server has gone back in time; or nil.
+	rewound func()
 }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for {
+		if resp := t.expired(r); resp != nil {
+			return resp, nil
+		}
 		resp, err := t.next.RoundTrip(r)
 		if err == nil {
 			if t.away.Swap(false) {

@@ -110,7 +110,7 @@ const (
 	CloudSigmaNodes Cloud = "cloudsigma"
 )
 
-// Names of configuration formats besides our own, as they are written in the file.
+// Names of the other configuration formats, as they are written in the file.
 const (
 	metallbPools lb.Dialect = "metallb"
 	kubevipPools lb.Dialect = "kube-vip"

@@ -63,6 +63,7 @@ type classes struct {
 	config   *config.Configuration
 	backends map[config.Backend]*Backend
 	dialects []compat.Dialect
+	agents   bool // there are some, and they report
 }
 
 // of returns the class that serves s, or nil if none does.
@@ -159,15 +160,6 @@ func (c *classes) settles(class *config.Class) bool { return len(c.reading(class
 func (c *classes) fromPools(name config.Backend) bool {
 	return slices.ContainsFunc(c.config.Classes, func(class config.Class) bool {
 		return class.Backend == name && c.backends[name] != nil && c.settles(&class)
-	})
-}
-
-// needAgents says whether a backend that serves a class needs to know which nodes
-// have agents.
-func (c *classes) needAgents() bool {
-	return slices.ContainsFunc(c.config.Backends(), func(name config.Backend) bool {
-		b := c.backends[name]
-		return b != nil && b.needs().Agents
 	})
 }
 

@@ -59,7 +59,11 @@ func (c *services) conclude(ctx context.Context, w *lb.Want, m *memo, held lb.He
 
 // contentOf is what an outcome says, to be compared.
 func contentOf(w *lb.Want, out *lb.Outcome) string {
-	return out.Reason.String() + "\n" + prose.Commas(w.Verdict.Addresses) + "\n" + fmt.Sprint(out.Ingress)
+	text := out.Reason.String() + "\n" + prose.Commas(w.Verdict.Addresses) + "\n" + fmt.Sprint(out.Ingress)
+	if out.Unannounced != nil {
+		text += "\n" + out.Unannounced.String()
+	}
+	return text
 }
 
 // backOffForeignWriter notices when another program keeps overwriting what we

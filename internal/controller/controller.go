@@ -35,6 +35,8 @@ type Options struct {
 	Config *config.Configuration
 	Log    *slog.Logger
 
+	// Version of the program, for the metrics.
+	Version string
 	// Workers is how many Services are written at the same time.
 	Workers int
 	// HealthAddress and MetricsAddress to listen on; metrics are served in plain
@@ -67,6 +69,16 @@ type Options struct {
 	Parts []manager.Runnable
 	// Metrics are served beside the controller's.
 	Metrics []prometheus.Gatherer
+
+	// rewound receives a value when caches notice that etcd was restored.
+	rewound chan struct{}
+}
+
+func (o *Options) noteRewind() {
+	select {
+	case o.rewound <- struct{}{}:
+	default: // it is known already
+	}
 }
 
 // LeaderLease is the name of the Lease by which replicas elect their leader.
@@ -110,7 +122,8 @@ func Run(ctx context.Context, o Options) error {
 	// sides more time than it saves. Its own controllers do without as well.
 	o.REST = rest.CopyConfig(o.REST)
 	o.REST.DisableCompression = true
-	c := &classes{config: o.Config, backends: map[config.Backend]*Backend{}, dialects: o.Dialects}
+	o.rewound = make(chan struct{}, 1)
+	c := &classes{config: o.Config, backends: map[config.Backend]*Backend{}, dialects: o.Dialects, agents: o.GossipKey}
 	for name, b := range o.Backends {
 		if slices.Contains(o.Config.Backends(), name) {
 			b.Workers = max(1, cmp.Or(b.Workers, o.Workers))
@@ -170,7 +183,7 @@ func newManager(o Options, c *classes, kinds *apikinds.Set) (manager.Manager, er
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
 		Cache:                         cacheOptions(c),
-		NewCache:                      newCache(o.Log, c, kinds),
+		NewCache:                      newCache(o.Log, c, kinds, o.noteRewind),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see serve.go
 		LeaderElection:                o.LeaderNamespace != "",
 		LeaderElectionID:              cmp.Or(o.LeaderLease, LeaderLease),

@@ -31,7 +31,8 @@ const (
 	// eventsPoll is how often a held-back event looks whether it may go.
 	eventsPoll = 20 * time.Millisecond
 	// eventsKept bounds the memory of a controller that cannot write events: of
-	// more, the oldest are dropped. The condition on the object stays.
+	// more, the oldest of the namespace that has most are dropped. The condition on
+	// the object stays.
 	eventsKept = 20_000
 )
 
@@ -44,8 +45,8 @@ type events struct {
 	busy   func() bool
 
 	mu      sync.Mutex
-	waiting []waitingEvent
-	newest  time.Time // when the last one was added
+	waiting turns[waitingEvent] // namespaces take turns
+	newest  time.Time           // when the last one was added
 	arrived chan struct{}
 }
 
@@ -60,7 +61,8 @@ type waitingEvent struct {
 }
 
 func newEvents(client kubernetes.Interface, log *slog.Logger, busy func() bool) *events {
-	return &events{client: client, log: log, busy: busy, arrived: make(chan struct{}, 1)}
+	return &events{client: client, log: log, busy: busy, arrived: make(chan struct{}, 1),
+		waiting: turns[waitingEvent]{of: func(w waitingEvent) string { return w.about.Namespace }}}
 }
 
 // add queues an event about an object; it never blocks.
@@ -83,12 +85,12 @@ func (e *events) addFirst(about corev1.ObjectReference, event compat.Event, warn
 
 func (e *events) queue(w waitingEvent) {
 	e.mu.Lock()
-	if len(e.waiting) == eventsKept {
-		e.waiting = e.waiting[1:]
+	if e.waiting.Len() == eventsKept {
+		e.waiting.DropFromLongest()
 	}
 	e.newest = time.Now()
 	w.since = e.newest
-	e.waiting = append(e.waiting, w)
+	e.waiting.Push(w)
 	e.mu.Unlock()
 	select {
 	case e.arrived <- struct{}{}:
@@ -121,15 +123,10 @@ func (e *events) Start(ctx context.Context) error {
 func (e *events) next() (waitingEvent, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.waiting) == 0 {
+	if e.waiting.Len() == 0 {
 		return waitingEvent{}, false
 	}
-	w := e.waiting[0]
-	e.waiting[0] = waitingEvent{} // the array lives on
-	if e.waiting = e.waiting[1:]; len(e.waiting) == 0 {
-		e.waiting = nil
-	}
-	return w, true
+	return e.waiting.Pop(), true
 }
 
 func (w waitingEvent) object() *corev1.Event {

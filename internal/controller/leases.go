@@ -3,12 +3,15 @@ package controller
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -22,18 +25,34 @@ import (
 	"fairlead.io/internal/lb"
 )
 
+// agentsPause is the least time between two readings of all agents' reports: they all
+// report at the same time when one of them is lost.
+const agentsPause = 100 * time.Millisecond
+
 // agents knows what the nodes' agents report: which addresses DHCP servers assigned,
-// and which node announces which address. It wakes Services when that changes.
+// which node announces which address, and for which addresses nobody answers. It wakes
+// Services when that changes, and marks agents that are lost.
 type agents struct {
 	cache    client.Reader
+	client   client.Client        // writes Agents
+	kube     kubernetes.Interface // asks the API server about Nodes
 	kinds    *apikinds.Set
 	dialects []compat.Dialect // notified of moves
+	reasons  lb.Table         // that agents may give
 	wake     func([]types.NamespacedName)
+	// everyone returns all Services whose addresses agents announce.
+	everyone func(context.Context) []types.NamespacedName
+	// addresses is how many addresses these have.
+	addresses func() int
+	log       *slog.Logger
 
-	mu     sync.Mutex
-	leases map[v1alpha1.LeaseOf]string
-	hosts  map[string]announcer // by address
-	living living
+	mu       sync.Mutex
+	known    bool      // it was read once
+	at       time.Time // when it was read last
+	leases   map[v1alpha1.LeaseOf]string
+	hosts    map[string]announcer // by address
+	silences silences
+	living   living
 
 	// placing wakes all Services of backends that place addresses on nodes with
 	// agents; nil if there are none.
@@ -48,7 +67,7 @@ type announcer struct {
 
 // newAgents returns nil if no class needs what agents report.
 func newAgents(c *classes, kinds *apikinds.Set, wake func([]types.NamespacedName)) *agents {
-	a := &agents{kinds: kinds, wake: wake, dialects: followers(c)}
+	a := &agents{kinds: kinds, wake: wake, dialects: followers(c), everyone: func(context.Context) []types.NamespacedName { return nil }}
 	if len(a.dialects) == 0 && !c.needAgents() {
 		return nil
 	}
@@ -73,11 +92,26 @@ func followers(c *classes) (out []compat.Dialect) {
 }
 
 func (a *agents) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	changed, err := a.read(ctx)
+	if rest := a.pause(time.Now()); rest > 0 {
+		return reconcile.Result{RequeueAfter: rest}, nil
+	}
+	list, nodes, err := a.list(ctx)
+	if err != nil || list == nil {
+		return reconcile.Result{}, err
+	}
+	lost := lostAgents(list, nodes)
+	changed, next := a.take(ctx, list, nodes, lost)
 	if len(changed) > 0 {
 		a.wake(changed)
 	}
-	return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: next}, a.markLost(ctx, list, nodes, lost)
+}
+
+// pause is how long it is too early to read everything again.
+func (a *agents) pause(now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(0, a.at.Add(agentsPause).Sub(now))
 }
 
 // read takes over what agents say now, and returns the Services for which that
@@ -86,24 +120,43 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 	if a == nil {
 		return nil, nil
 	}
+	list, nodes, err := a.list(ctx)
+	if err != nil || list == nil {
+		return nil, err
+	}
+	changed, _ := a.take(ctx, list, nodes, lostAgents(list, nodes))
+	return changed, nil
+}
+
+// list returns nil if Agents cannot be read: then nothing is known of them.
+func (a *agents) list(ctx context.Context) ([]v1alpha1.Agent, []corev1.Node, error) {
 	if _, lacking := a.kinds.Lacks(kindAgent); lacking {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var list v1alpha1.AgentList
 	if err := a.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list agents: %w", err)
+		return nil, nil, fmt.Errorf("list agents: %w", err)
 	}
 	var nodes corev1.NodeList
 	if err := a.cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return nil, nil, fmt.Errorf("list nodes: %w", err)
 	}
-	leases, hosts := map[v1alpha1.LeaseOf]string{}, announcers(list.Items, nodes.Items)
-	for of, l := range v1alpha1.LatestLeases(list.Items) {
+	if list.Items == nil {
+		list.Items = []v1alpha1.Agent{} // there is none, which is something to know
+	}
+	return list.Items, nodes.Items, nil
+}
+
+// take takes over what was read. It returns the Services for which that is something
+// else, and after which time there is more to say though nothing changes; 0 is never.
+func (a *agents) take(ctx context.Context, list []v1alpha1.Agent, nodes []corev1.Node, lost map[string]lb.Reason) (out []types.NamespacedName, next time.Duration) {
+	leases, hosts := map[v1alpha1.LeaseOf]string{}, announcers(list, nodes)
+	for of, l := range v1alpha1.LatestLeases(list) {
 		leases[of] = l.Address
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now := livingOf(list.Items, nodes.Items); !now.equal(a.living) {
+	if now := livingOf(list, lost); !now.equal(a.living) {
 		if a.living = now; a.placing != nil {
 			a.placing()
 		}
@@ -124,14 +177,20 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 			changed[service] = changed[service] || a.names(ctx, service, address, now.node)
 		}
 	}
-	a.leases, a.hosts = leases, hosts
-	var out []types.NamespacedName
+	a.leases, a.hosts, a.known, a.at = leases, hosts, true, time.Now()
+	silent, everyone, next := a.silences.update(findSilence(list, lost, a.reasons), a.at)
+	for _, service := range silent {
+		changed[service] = true
+	}
+	if everyone {
+		out = a.everyone(ctx)
+	}
 	for _, service := range slices.Sorted(maps.Keys(changed)) {
 		if changed[service] {
 			out = append(out, kubeapi.ParseKey(service))
 		}
 	}
-	return out, nil
+	return out, next
 }
 
 // names says whether the Service is to name the node that has its address, and
@@ -216,4 +275,40 @@ func (a *agents) host(address netip.Addr) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hosts[address.String()].node
+}
+
+// unannounced is why nobody answers for some of the addresses, nil if all is well.
+// While that is not known, it is what the Service says already.
+func (a *agents) unannounced(addresses []netip.Addr, have *lb.Condition) *lb.Reason {
+	if a != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.known {
+			return a.silences.of(addresses, have)
+		}
+	}
+	if have != nil {
+		return &have.Reason
+	}
+	return nil
+}
+
+// countSilent counts the addresses for which nobody answers, as far as Services say so.
+func (a *agents) countSilent() map[lb.Code]int {
+	out := map[lb.Code]int{}
+	if a == nil {
+		return out
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.silences.all[everyAddress]; l != nil && l.told != nil {
+		out[l.told.Code] = a.addresses()
+		return out
+	}
+	for _, l := range a.silences.all {
+		if l.told != nil {
+			out[l.told.Code]++
+		}
+	}
+	return out
 }

@@ -16,7 +16,6 @@ import (
 type ledger struct {
 	mu    sync.Mutex
 	alloc *ipam.Allocator
-
 	// wake gets the other Services whose verdicts changed. Called with mu held:
 	// it must only queue.
 	wake func([]types.NamespacedName)
@@ -91,10 +90,6 @@ func (l *ledger) setPools(pools []lb.Pool) {
 	l.do(func(a *ipam.Allocator) []types.NamespacedName { return a.SetPools(pools) })
 }
 
-func (l *ledger) setNodes(nodes map[netip.Addr]string) {
-	l.do(func(a *ipam.Allocator) []types.NamespacedName { return a.SetNodes(nodes) })
-}
-
 // ours says whether some of the addresses are in a pool.
 func (l *ledger) ours(addresses []netip.Addr) bool {
 	l.mu.Lock()
@@ -115,8 +110,12 @@ func (l *ledger) only(d lb.Dialect) bool {
 	return l.alloc.Only(d)
 }
 
-func (l *ledger) countByReason() map[lb.Code]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.alloc.CountByReason()
+// used is how many addresses Services have.
+func (l *ledger) used() (n int) {
+	for _, u := range l.usage() {
+		for _, f := range u.Families {
+			n += f.Used
+		}
+	}
+	return n
 }

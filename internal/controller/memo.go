@@ -23,12 +23,17 @@ type memo struct {
 	told lb.Reason   // what the last event said of how the Service stands
 	also []lb.Reason // what else was reported
 	// reason is the last one of all, also of those that pass; it is counted.
-	reason  atomic.Pointer[lb.Reason]
-	working bool // what is under way was begun by us, and reported
+	reason atomic.Pointer[lb.Reason]
+	// unannounced: the Service says that nobody answers for one of its addresses.
+	unannounced atomic.Bool
+	working     bool // what is under way was begun by us, and reported
 	// attempted: a write was tried of which no event tells yet.
 	attempted bool
 	// warned of what is deprecated.
 	warned bool
+
+	// pools that its addresses were from when they were last from any.
+	pools []lb.PoolKey
 
 	settled bool // what its status said at first sight was taken into account
 	// lacks: it has no address. It is read by others.
@@ -56,6 +61,7 @@ func (m *memo) news(out *lb.Outcome, reason lb.Reason) (tell []lb.Reason) {
 		}
 	}
 	m.also = out.Tell
+	m.unannounced.Store(out.Unannounced != nil)
 	m.working = out.Done > 0 || m.working && out.Passing
 	last := m.reason.Swap(&reason)
 	switch {
@@ -92,6 +98,7 @@ func (m *memos) of(s *lb.Service, says *lb.Reason, now time.Time) *memo {
 	}
 	stands := fresh.told // a copy, so that metrics do not wait for events
 	fresh.reason.Store(&stands)
+	fresh.unannounced.Store(s.Unannounced != nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
@@ -135,17 +142,36 @@ func (m *memos) waiting() bool {
 	return false
 }
 
-// countByReason is how many Services stand how.
-func (m *memos) countByReason() map[lb.Code]int {
+// forgetAll returns the UIDs of all Services that were known.
+func (m *memos) forgetAll() (out []types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := map[lb.Code]int{}
 	for _, one := range m.all {
-		if r := one.reason.Load(); r != nil {
-			out[r.Code]++
+		out = append(out, one.uid)
+	}
+	m.all = nil
+	return out
+}
+
+// count adds to reasons and states how many Services stand how.
+func (m *memos) count(reasons map[lb.Code]int, states map[string]int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.all {
+		r := one.reason.Load()
+		if r == nil || r.Code == "" {
+			continue // it has not been looked at yet
+		}
+		reasons[r.Code]++
+		switch {
+		case !r.Ready():
+			states[stateWaiting]++
+		case one.unannounced.Load():
+			states[stateUnannounced]++
+		default:
+			states[stateReady]++
 		}
 	}
-	return out
 }
 
 // stale says whether s is older than our own last write: deciding on it would

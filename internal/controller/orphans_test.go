@@ -3,9 +3,11 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -41,7 +43,7 @@ func TestOrphansAreToldOnceAndCounted(t *testing.T) {
 	c := commonOf(classesOf(&config.Configuration{Classes: []config.Class{{Backend: "has"}}}, map[config.Backend]backend.Backend{"has": r}), objectsOf(t, s), fake.NewClientset(s))
 	svc := &services{common: c, name: "has", backend: c.classes.backends["has"]}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{c.ledger, []*services{svc}, lb.Table{lb.LoadBalancerOrphaned: {On: "Service"}}})
+	registry.MustRegister(collector{c.ledger, []*services{svc}, nil, func() bool { return true }, lb.Table{lb.LoadBalancerOrphaned: {On: "Service"}}})
 	for _, look := range []struct {
 		fails         error
 		gone          bool
@@ -57,6 +59,7 @@ func TestOrphansAreToldOnceAndCounted(t *testing.T) {
 			t.Errorf("%+v: told %q", look, got)
 		}
 		all, err := registry.Gather()
+		all = slices.DeleteFunc(all, func(m *dto.MetricFamily) bool { return m.GetName() != "fairlead_services" })
 		if err != nil || len(all) != 1 || len(all[0].GetMetric()) != 1 || all[0].GetMetric()[0].GetGauge().GetValue() != float64(look.count) {
 			t.Errorf("%+v: counted %v, %v", look, all, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,6 +20,7 @@ import (
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/serve"
 )
 
 // parts are what the controller is made of.
@@ -43,10 +45,10 @@ type parts struct {
 
 // newParts makes all parts and ties them together; nothing runs yet.
 func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, mgr manager.Manager, writer kubernetes.Interface) *parts {
-	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, owners: newOwners(), poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
+	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
 	p.wakers = &wakers{ctx: ctx, all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
 	l := newLedger(p.wakers.wake)
-	l.alloc.SetOwner(p.owners.of)
+	p.owners = &owners{cache: mgr.GetCache(), kinds: kinds, ledger: l}
 	l.alloc.SetWords(c.words())
 	p.common = &common{cache: mgr.GetCache(), client: writer, classes: c, ledger: l, log: o.Log, waited: prometheus.NewHistogram(timeToAddressOpts)}
 	p.events = newEvents(writer, o.Log, p.busy)
@@ -55,14 +57,36 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	})
 	p.readings.cache = mgr.GetCache()
 	if p.agents = newAgents(c, kinds, p.wakers.wake); p.agents != nil {
-		p.agents.cache = mgr.GetCache()
+		p.agents.cache, p.agents.reasons, p.agents.log = mgr.GetCache(), o.Reasons, o.Log
+		p.agents.client, p.agents.kube = mgr.GetClient(), writer
+		p.agents.everyone, p.agents.addresses = p.announced, l.used
 	}
 	l.contested = func(contest ipam.Contest, from lb.Dialect) { p.tellContest(ctx, contest, from) }
 	p.addServices()
-	p.imports = &importer{common: p.common, cache: mgr.GetCache()}
+	p.imports = &importer{common: p.common, cache: mgr.GetCache(), secrets: writer.CoreV1().Secrets(o.Namespace), services: p.services}
 	p.pools = &pools{common: p.common, changed: func(d []lb.Dialect) { p.wakers.wake(p.using(d)) }}
 	p.addReporters()
 	return p
+}
+
+// leads says whether this replica leads and knows what Services have.
+func (p *parts) leads() bool {
+	select {
+	case <-p.mgr.Elected():
+		return !p.classes.anyFromPools() || p.ledger.isImported()
+	default:
+		return false
+	}
+}
+
+// announced are all Services whose addresses agents announce.
+func (p *parts) announced(ctx context.Context) (out []types.NamespacedName) {
+	for _, svc := range p.services {
+		if svc.backend.needs().Agents {
+			out = append(out, svc.all(ctx)...)
+		}
+	}
+	return out
 }
 
 // busy says whether addresses are being assigned. Backends without pools do not count:
@@ -88,7 +112,7 @@ func (p *parts) addServices() {
 			p.readings.inventories = append(p.readings.inventories, svc.inventory)
 		}
 		p.services = append(p.services, svc)
-		if b.needs().Agents && p.agents != nil {
+		if needs := b.needs(); needs.Agents && needs.Nodes && p.agents != nil {
 			before := p.agents.placing
 			p.agents.placing = func() {
 				if before != nil {
@@ -99,7 +123,7 @@ func (p *parts) addServices() {
 		}
 		p.wakers.all[name] = &waker{}
 	}
-	p.registry.MustRegister(collector{p.ledger, p.services, p.o.Reasons}, p.waited)
+	p.registry.MustRegister(collector{p.ledger, p.services, p.agents, p.leads, p.o.Reasons}, p.waited, serve.BuildInfo(p.o.Version))
 }
 
 // addReporters makes what looks after the statuses of pools.
@@ -123,6 +147,19 @@ func (p *parts) addReporters() {
 			p.counters = append(p.counters, c)
 		}
 	}
+}
+
+// informers of all kinds that are read.
+func (p *parts) informers(ctx context.Context) ([]cache.Informer, error) {
+	out := p.kinds.Informers()
+	for _, kind := range watched(p.classes) {
+		i, err := p.mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, i)
+	}
+	return out, nil
 }
 
 // counted returns r, and counts its reconciles.
@@ -163,11 +200,11 @@ func (p *parts) using(dialects []lb.Dialect) (out []types.NamespacedName) {
 // steps start the parts, in this order.
 func (p *parts) steps() []func() error {
 	steps := []func() error{
-		func() error { return p.owners.follow(p.ctx, p.mgr.GetCache()) },
+		func() error { return followServices(p.ctx, p.mgr.GetCache(), p.ledger) },
 		func() error { return fillCaches(p.ctx, p.mgr.GetCache(), p.classes, p.kinds, p.log) },
 		func() error { return p.mgr.Add(manager.RunnableFunc(p.events.Start)) },
 		func() error { return serveHealth(p.mgr, p.o, p.classes, p.kinds) },
-		func() error { return serveMetrics(p.mgr, p.o, p.writer, p.registry) },
+		func() error { return serveMetrics(p.mgr, p.o, p.registry) },
 	}
 	for _, svc := range p.services {
 		steps = append(steps, func() error { return watchServices(p.mgr, svc, p.wakers.all[svc.name], p.imports, p.counted) })
@@ -179,11 +216,14 @@ func (p *parts) steps() []func() error {
 		steps = append(steps,
 			func() error { return p.mgr.Add(p.kinds) },
 			func() error { return watchPools(p.mgr, p.pools, p.poolWake, p.counted) },
-			func() error { return watchNodes(p.mgr, p.ledger) },
+			func() error { return watchOwners(p.mgr, p.owners) },
 			func() error { return watchAgents(p.mgr, p.agents, p.kinds) },
 			func() error { return p.mgr.Add(manager.RunnableFunc(p.status.Start)) },
 		)
 	}
+	steps = append(steps, func() error {
+		return p.mgr.Add(manager.RunnableFunc((&rewinds{common: p.common, seen: p.o.rewound, services: p.services, imports: p.imports, informers: p.informers, wake: p.wakers.wake}).Start))
+	})
 	if p.o.GossipKey {
 		steps = append(steps, func() error { return p.mgr.Add(manager.RunnableFunc(ensureGossipKey(p.writer, p.o))) })
 	}

@@ -32,8 +32,10 @@ type readings struct {
 
 	now atomic.Pointer[compat.Readings]
 
-	mu   sync.Mutex
-	told map[lb.Object]map[lb.Reason]bool // warnings about each object
+	mu     sync.Mutex
+	pools  map[lb.PoolKey]bool              // that there are
+	labels map[lb.PoolKey]map[string]string // of pools that there are or were
+	told   map[lb.Object]map[lb.Reason]bool // warnings about each object
 	// tell gets new warnings.
 	tell func(compat.Dialect, lb.Warning)
 }
@@ -68,7 +70,39 @@ func (r *readings) read(ctx context.Context) ([]lb.Pool, error) {
 		pools = append(pools, i.take()...)
 	}
 	r.warn(now)
+	r.remember(pools)
 	return pools, nil
+}
+
+// remember notes the labels of pools, also of those that are gone since.
+func (r *readings) remember(pools []lb.Pool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pools = map[lb.PoolKey]bool{}
+	for i := range pools {
+		p := &pools[i]
+		if r.pools[p.Key] = true; r.labels == nil {
+			r.labels = map[lb.PoolKey]map[string]string{}
+		}
+		r.labels[p.Key] = p.Labels
+	}
+}
+
+// formerPool returns what is remembered of a pool that is gone; nil if it is there, had
+// no labels or was never seen.
+func (r *readings) formerPool(key lb.PoolKey) *lb.FormerPool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pools[key] || len(r.labels[key]) == 0 {
+		return nil
+	}
+	return &lb.FormerPool{Key: key, Labels: r.labels[key]}
+}
+
+func (r *readings) hasPool(key lb.PoolKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pools[key]
 }
 
 func (r *readings) objects(ctx context.Context, d compat.Dialect) (compat.Objects, error) {

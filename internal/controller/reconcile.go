@@ -36,6 +36,8 @@ type common struct {
 	ledger   *ledger
 	events   *events
 	log      *slog.Logger
+	// suspended: nothing is looked at until everything was read again, then all is.
+	suspended atomic.Bool
 	// waited observes how long a Service waited for its first address.
 	waited prometheus.Histogram
 }
@@ -58,6 +60,9 @@ type services struct {
 func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	c.running.Add(1)
 	defer c.running.Add(-1)
+	if c.suspended.Load() {
+		return reconcile.Result{}, nil
+	}
 	var object corev1.Service
 	if err := c.cache.Get(ctx, req.NamespacedName, &object); err != nil {
 		if !apierrors.IsNotFound(err) {
@@ -121,8 +126,12 @@ func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class
 	}
 	m.lacks.Store(len(w.Verdict.Addresses) == 0)
 	c.remark(s, &w.Request, &w.Verdict)
+	c.recallPool(s, m, &w.Verdict)
 	if len(w.Verdict.Addresses) > 0 {
 		w.Carrier = c.agents.host(w.Verdict.Addresses[0])
+	}
+	if c.backend.needs().Agents {
+		w.Unannounced = c.agents.unannounced(w.Verdict.Addresses, s.Unannounced)
 	}
 }
 
@@ -140,6 +149,9 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 		c.forget(s.Key)
 		if by == c.name && c.classes.fromPools(c.name) {
 			c.ledger.settle(w.Request, held.Addresses)
+			if err := c.note(ctx, s, held); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
 		if !s.Deleting || !held.Left {
 			return reconcile.Result{}, nil

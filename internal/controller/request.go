@@ -8,7 +8,7 @@ import (
 // request is what s asks for, as one of a class read like that.
 func (c *common) request(s *lb.Service, in compat.Class, held lb.Held, labels map[string]string) lb.Request {
 	r := c.readings.current().Request(s, labels, in)
-	r.Evidence = held.Evidence
+	r.Evidence, r.Noted = held.Evidence, held.Noted
 	if r.AsIs {
 		stay(&r, s, held)
 		return r
@@ -22,7 +22,7 @@ func (c *common) request(s *lb.Service, in compat.Class, held lb.Held, labels ma
 // nothing, and does not move.
 func (c *common) unchanged(s *lb.Service, in compat.Class, held lb.Held) lb.Request {
 	r := c.readings.current().Request(s, nil, in)
-	r.Evidence = held.Evidence
+	r.Evidence, r.Noted = held.Evidence, held.Noted
 	stay(&r, s, held)
 	return r
 }
@@ -57,5 +57,24 @@ func (c *common) remark(s *lb.Service, r *lb.Request, v *lb.Verdict) {
 				v.Reason.Code = ignored.Code
 			}
 		}
+	}
+}
+
+// recallPool adds to the verdict of a Service that has an address of a pool that is gone
+// which labels that pool had: agents advertise the address by them. After a restart, the
+// Service itself says so.
+func (c *common) recallPool(s *lb.Service, m *memo, v *lb.Verdict) {
+	if len(v.Pools) > 0 {
+		m.pools = v.Pools
+	}
+	if v.Reason.Code != lb.OutOfPool {
+		return
+	}
+	former := s.FormerPool()
+	if len(m.pools) > 0 {
+		former = c.readings.formerPool(m.pools[0])
+	}
+	if former != nil && !c.readings.hasPool(former.Key) {
+		v.Reason = former.Before(v.Reason)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -37,12 +36,12 @@ func synced(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set) bo
 
 // serveMetrics answers /metrics with our metrics, controller-runtime's and those
 // of other parts.
-func serveMetrics(mgr manager.Manager, o Options, client kubernetes.Interface, ours prometheus.Gatherer) error {
+func serveMetrics(mgr manager.Manager, o Options, ours prometheus.Gatherer) error {
 	if o.MetricsAddress == "" {
 		return nil
 	}
 	all := append(prometheus.Gatherers{ours, crmetrics.Registry}, o.Metrics...)
-	s, err := serve.Metrics(o.MetricsAddress, client, all, o.Log)
+	s, err := serve.Metrics(o.MetricsAddress, mgr.GetConfig(), all, o.Log)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,10 @@ type Node struct {
 	// ProxyHealthy: whatever forwards to pods there says that it does.
 	ProxyHealthy bool
 
+	// ProxyWasHealthy: it said so since the node was started, and does not any more. Its
+	// rules still forward, so the node comes after healthy ones, and before none.
+	ProxyWasHealthy bool
+
 	// Excluded by the label node.kubernetes.io/exclude-from-external-load-balancers.
 	Excluded bool
 
@@ -35,9 +39,13 @@ type Node struct {
 	// link is up, and for IPv6 there is a global address on it already.
 	Interfaces map[lb.Family]sets.Set[string]
 
-	// Bare are those of them that carry an IPv4 address only for an advertisement
-	// that names them, because they have none of their own.
-	Bare sets.Set[string]
+	// Bare are those of them that carry an address only for an advertisement that names
+	// them: they have no address of that family of their own, or are excluded.
+	Bare map[lb.Family]sets.Set[string]
+
+	// Silence is why the node's kernel does not answer on interfaces that are up, in the
+	// words of its agent.
+	Silence map[lb.Family]string
 }
 
 // Address is what counts about an address.
@@ -77,10 +85,13 @@ type Address struct {
 	// have the address (externalTrafficPolicy: Local).
 	NeedsLocal   bool
 	ServingNodes sets.Set[string]
+
+	// Refused are the nodes whose kernel did not take the address.
+	Refused sets.Set[string]
 }
 
-// family returns that of the address that a node would have.
-func (a *Address) family() lb.Family {
+// FamilyOf returns that of the address that a node would have.
+func (a *Address) FamilyOf() lb.Family {
 	if a.Family != nil {
 		return *a.Family
 	}

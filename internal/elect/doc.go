@@ -8,7 +8,8 @@
 //
 // The order in which nodes are preferred, from first to last:
 //
-//  1. nodes that stay, then cordoned ones, then those whose agent is leaving
+//  1. nodes that stay, then cordoned ones, then those whose proxy was healthy and is
+//     not, then those whose agent is leaving
 //  2. the sum of the weights by which the advertisements that select the node
 //     prefer it
 //  3. the node that has the address already, unless an advertisement lets it go

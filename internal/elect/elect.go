@@ -57,15 +57,17 @@ func first(a *Address, nodes []Node) []*Node {
 	return best
 }
 
-// last is higher for nodes that come later.
-func last(n *Node) int {
-	switch {
-	case n.Leaving:
-		return 2
-	case n.Cordoned:
-		return 1
+// last is higher for nodes that come later: leaving ones last, because they hand over
+// to whoever can have the address; then those without a healthy proxy; then cordoned
+// ones.
+func last(n *Node) (rank int) {
+	for _, later := range []bool{n.Leaving, !n.ProxyHealthy, n.Cordoned} {
+		rank *= 2
+		if later {
+			rank++
+		}
 	}
-	return 0
+	return rank
 }
 
 // score adds up what the advertisements that select n prefer it by.

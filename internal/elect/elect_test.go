@@ -68,6 +68,8 @@ func TestElect(t *testing.T) {
 	dead := func(n *Node) { n.Alive = false }
 	cordoned := func(n *Node) { n.Cordoned = true }
 	leaving := func(n *Node) { n.Leaving = true }
+	was := func(n *Node) { n.ProxyHealthy, n.ProxyWasHealthy = false, true }
+	silent := func(n *Node) { n.Interfaces[lb.IPv4], n.Silence = nil, map[lb.Family]string{lb.IPv4: "eth0: mute"} }
 	up := func(node string, epoch uint64) Claim { return Claim{node, epoch, true} }
 	gone := func(node string, epoch uint64) Claim { return Claim{node, epoch, false} }
 	on := func(interfaces ...string) func(*Address) {
@@ -120,15 +122,32 @@ func TestElect(t *testing.T) {
 		{"a negative weight", address(prefer(map[string]int{"node-c": -1})), []Node{a, b, c}, nil, Outcome{"node-a", ByHash, 1, nil}},
 
 		{"interface of the advertisement", address(on("eth9", "eth1")), []Node{a, b, node("node-c", func(n *Node) { n.Interfaces[lb.IPv4] = sets.New("eth0") })}, nil, Outcome{"node-a", ByHash, 1, nil}},
-		{"interfaces are by family", address(v6, on("eth1")), []Node{a}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-a", NoInterface}}}},
-		{"any interface, but none", address(), []Node{node("node-a", func(n *Node) { n.Interfaces = nil })}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-a", NoInterface}}}},
+		{"interfaces are by family", address(v6, on("eth1")), []Node{a}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-a", NoInterface, ""}}}},
+		{"any interface, but none", address(), []Node{node("node-a", func(n *Node) { n.Interfaces = nil })}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-a", NoInterface, ""}}}},
 		{"one selector is enough", address(func(a *Address) {
 			a.Advertisements[0].NodeSelectors = []labels.Selector{selector(t, "name=node-x"), selector(t, "name=node-b")}
 		}), []Node{a, b, c}, nil, Outcome{"node-b", ByHash, 1, nil}},
 
-		{"a bare interface is not any interface", address(), []Node{a, b, node("node-c", func(n *Node) { n.Bare = sets.New("eth0", "eth1") })}, nil, Outcome{"node-a", ByHash, 1, nil}},
-		{"a bare interface that is named", address(on("eth1")), []Node{a, b, node("node-c", func(n *Node) { n.Bare = sets.New("eth0", "eth1") })}, nil, Outcome{"node-c", ByHash, 1, nil}},
-		{"bare is about IPv4", address(v6), []Node{a, node("node-b", func(n *Node) { n.Bare = sets.New("eth0") })}, nil, Outcome{"node-b", ByHash, 1, nil}},
+		{"a bare interface is not any interface", address(), []Node{a, b, node("node-c", func(n *Node) { n.Bare = map[lb.Family]sets.Set[string]{lb.IPv4: sets.New("eth0", "eth1")} })}, nil, Outcome{"node-a", ByHash, 1, nil}},
+		{"a bare interface that is named", address(on("eth1")), []Node{a, b, node("node-c", func(n *Node) { n.Bare = map[lb.Family]sets.Set[string]{lb.IPv4: sets.New("eth0", "eth1")} })}, nil, Outcome{"node-c", ByHash, 1, nil}},
+		{"bare is by family", address(v6), []Node{a, node("node-b", func(n *Node) { n.Bare = map[lb.Family]sets.Set[string]{lb.IPv4: sets.New("eth0")} })}, nil, Outcome{"node-b", ByHash, 1, nil}},
+		{"a bare interface is not any interface, IPv6", address(v6), []Node{a, node("node-b", func(n *Node) { n.Bare = map[lb.Family]sets.Set[string]{lb.IPv6: sets.New("eth0")} })}, nil, Outcome{"node-a", ByHash, 1, nil}},
+		{"a bare interface that is named, IPv6", address(v6, on("eth0")), []Node{a, node("node-b", func(n *Node) { n.Bare = map[lb.Family]sets.Set[string]{lb.IPv6: sets.New("eth0")} })}, nil, Outcome{"node-b", ByHash, 1, nil}},
+
+		{"a kernel refuses", address(func(a *Address) { a.Refused = sets.New("node-c") }), []Node{a, b, c}, []Claim{gone("node-c", 2)}, Outcome{"node-a", ByHash, 3, nil}},
+		{"all kernels refuse", address(func(a *Address) { a.Refused = sets.New("node-c") }), []Node{c}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-c", KernelRefuses, ""}}}},
+		{"silenced", address(), []Node{node("node-c", silent)}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-c", Silenced, "eth0: mute"}}}},
+		{"silenced in the other family", address(v6), []Node{node("node-c", silent, func(n *Node) { n.Interfaces = nil })}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-c", NoInterface, ""}}}},
+		{"silenced on one of its interfaces", address(on("eth1")), []Node{node("node-c", silent, func(n *Node) { n.Interfaces[lb.IPv4] = sets.New("eth1") })}, nil, Outcome{"node-c", ByHash, 1, nil}},
+
+		{"a proxy that was healthy comes last", address(), []Node{a, b, node("node-c", was)}, nil, Outcome{"node-a", ByHash, 1, nil}},
+		{"an owner whose proxy is not healthy any more loses it", address(), []Node{a, b, node("node-c", was)}, []Claim{up("node-c", 4)}, Outcome{"node-a", ByHash, 5, nil}},
+		{"no proxy is healthy any more: nothing moves", address(), []Node{node("node-a", was), node("node-b", was), node("node-c", was)}, []Claim{up("node-b", 4)}, Outcome{"node-b", Kept, 4, nil}},
+		{"no proxy is healthy any more: by hash", address(), []Node{node("node-a", was), node("node-c", was)}, nil, Outcome{"node-c", ByHash, 1, nil}},
+		{"healthy before preferred", address(prefer(map[string]int{"node-c": 9})), []Node{a, node("node-c", was)}, nil, Outcome{"node-a", ByHash, 1, nil}},
+		{"cordoned before unhealthy", address(), []Node{node("node-a", cordoned), node("node-c", was)}, nil, Outcome{"node-a", ByHash, 1, nil}},
+		{"unhealthy before leaving", address(), []Node{node("node-a", leaving), node("node-c", was)}, nil, Outcome{"node-c", ByHash, 1, nil}},
+		{"never healthy is an obstacle", address(), []Node{node("node-c", was, func(n *Node) { n.ProxyWasHealthy = false })}, nil, Outcome{"", NoNode, 0, []Refusal{{"node-c", ProxyUnhealthy, ""}}}},
 
 		{"no advertisement", address(func(a *Address) { a.Advertisements = nil }), []Node{a}, []Claim{up("node-a", 1)}, Outcome{"", NotAdvertised, 0, nil}},
 		{"no advertisement and no endpoint", address(func(a *Address) { a.Advertisements, a.AnyServing = nil, false }), []Node{a}, nil, Outcome{"", NotAdvertised, 0, nil}},
@@ -148,8 +167,8 @@ func TestElect(t *testing.T) {
 			node("c", func(n *Node) { n.Interfaces[lb.IPv4].Delete("eth0", "eth1") }),
 			node("b"),
 		}, nil, Outcome{"", NoNode, 0, []Refusal{
-			{"b", NoLocalEndpoint}, {"c", NoInterface}, {"d", ProxyUnhealthy}, {"e", NetworkUnavailable},
-			{"f", Excluded}, {"g", NotAlive}, {"h", NotSelected},
+			{"b", NoLocalEndpoint, ""}, {"c", NoInterface, ""}, {"d", ProxyUnhealthy, ""}, {"e", NetworkUnavailable, ""},
+			{"f", Excluded, ""}, {"g", NotAlive, ""}, {"h", NotSelected, ""},
 		}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -171,10 +190,12 @@ func TestOutcomeIsToldInASentence(t *testing.T) {
 		{Outcome{Why: NotAdvertised}, "No node announces it, because there is no advertisement for it."},
 		{Outcome{Why: Unshareable}, "No node announces it, because its Service may share it with others, and an advertisement with serviceSelectors applies, which cannot be for one and not for another."},
 		{Outcome{Why: NoNode}, "No node can announce it, because there is none."},
-		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive}, {"b", NotSelected}, {"c", NotAlive}}},
+		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive, ""}, {"b", NotSelected, ""}, {"c", NotAlive, ""}}},
 			"No node can announce it: b is not selected by any nodeSelectors; a, c: each does not answer."},
-		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive}, {"b", NotAlive}, {"c", NotAlive}, {"d", NotAlive}, {"e", NotAlive}}},
+		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive, ""}, {"b", NotAlive, ""}, {"c", NotAlive, ""}, {"d", NotAlive, ""}, {"e", NotAlive, ""}}},
 			"No node can announce it: a, b, c and 2 more: each does not answer."},
+		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", Silenced, "eth0: mute"}, {"b", KernelRefuses, ""}, {"c", Silenced, "eth1: mute"}, {"d", Silenced, "eth0: mute"}}},
+			"No node can announce it: a, d: each has no interface that answers for it (eth0: mute); c has no interface that answers for it (eth1: mute); b cannot add it to an interface."},
 	} {
 		if got := test.o.String(); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)

@@ -22,6 +22,8 @@ const (
 	NotAlive
 	NetworkUnavailable
 	NoInterface
+	Silenced
+	KernelRefuses
 	NoLocalEndpoint
 	ProxyUnhealthy
 )
@@ -35,6 +37,8 @@ var obstacles = [...]string{
 	NotAlive:           "does not answer",
 	NetworkUnavailable: "has the condition NetworkUnavailable",
 	NoInterface:        "has no interface for it that is up",
+	Silenced:           "has no interface that answers for it",
+	KernelRefuses:      "cannot add it to an interface",
 	NoLocalEndpoint:    "has no serving endpoint, which externalTrafficPolicy: Local asks for",
 	ProxyUnhealthy:     "has no healthy kube-proxy",
 }
@@ -57,11 +61,15 @@ func obstacle(a *Address, n *Node) Obstacle {
 		return NotAlive
 	case n.NetworkUnavailable:
 		return NetworkUnavailable
+	case !connected(a, n) && n.Silence[a.FamilyOf()] != "":
+		return Silenced
 	case !connected(a, n):
 		return NoInterface
+	case a.Refused.Has(n.Name):
+		return KernelRefuses
 	case a.NeedsLocal && !a.ServingNodes.Has(n.Name):
 		return NoLocalEndpoint
-	case !n.ProxyHealthy:
+	case !n.ProxyHealthy && !n.ProxyWasHealthy:
 		return ProxyUnhealthy
 	}
 	return None
@@ -88,15 +96,12 @@ func selects(ad *lb.Advertisement, node labels.Set) bool {
 }
 
 func connected(a *Address, n *Node) bool {
-	f := a.family()
+	f := a.FamilyOf()
 	usable := n.Interfaces[f]
 	if named := a.InterfacesOn(n.Labels); named != nil {
 		return usable.HasAny(named...)
 	}
-	if f != lb.IPv4 || len(n.Bare) == 0 {
-		return len(usable) > 0
-	}
-	return len(usable.Difference(n.Bare)) > 0
+	return len(usable.Difference(n.Bare[f])) > 0
 }
 
 // InterfacesOn returns the names of the interfaces on which a node with these
@@ -123,6 +128,15 @@ func (a *Address) InterfacesOn(node labels.Set) []string {
 type Refusal struct {
 	Node string
 	Why  Obstacle
+	// Silence is the node's, if it is Silenced.
+	Silence string
+}
+
+func (r Refusal) text() string {
+	if r.Why == Silenced {
+		return r.Why.String() + " (" + r.Silence + ")"
+	}
+	return r.Why.String()
 }
 
 // refusals of all nodes, by node.
@@ -130,7 +144,11 @@ func refusals(a *Address, nodes []Node) []Refusal {
 	var all []Refusal
 	for i := range nodes {
 		if why := obstacle(a, &nodes[i]); why != None {
-			all = append(all, Refusal{nodes[i].Name, why})
+			r := Refusal{Node: nodes[i].Name, Why: why}
+			if why == Silenced {
+				r.Silence = nodes[i].Silence[a.FamilyOf()]
+			}
+			all = append(all, r)
 		}
 	}
 	slices.SortFunc(all, func(x, y Refusal) int { return strings.Compare(x.Node, y.Node) })

@@ -1,7 +1,9 @@
 package elect
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -55,16 +57,20 @@ func (o Outcome) String() string {
 func tell(refusals []Refusal) string {
 	const most = 3
 	var parts []string
-	for why := range Obstacle(len(obstacles)) {
+	byWhy := slices.Clone(refusals)
+	slices.SortStableFunc(byWhy, func(x, y Refusal) int {
+		return cmp.Or(cmp.Compare(x.Why, y.Why), strings.Compare(x.Silence, y.Silence))
+	})
+	for len(byWhy) > 0 {
+		why := byWhy[0].text()
 		var names []string
-		for _, r := range refusals {
-			if r.Why == why {
-				names = append(names, r.Node)
-			}
+		for len(byWhy) > 0 && byWhy[0].text() == why {
+			names = append(names, byWhy[0].Node)
+			byWhy = byWhy[1:]
 		}
 		switch n := len(names); {
 		case n == 1:
-			parts = append(parts, names[0]+" "+why.String())
+			parts = append(parts, names[0]+" "+why)
 		case n > most:
 			parts = append(parts, fmt.Sprintf("%s and %d more: each %s", strings.Join(names[:most], ", "), n-most, why))
 		case n > 1:

@@ -53,7 +53,7 @@ func draw(r *rand.Rand) world {
 	for i := range r.IntN(7) {
 		n := node(fmt.Sprintf("node-%d", i), func(n *Node) {
 			n.Labels = labels.Set{"zone": fmt.Sprint(r.IntN(3))}
-			n.Alive, n.ProxyHealthy = !rarely(4), !rarely(6)
+			n.Alive, n.ProxyHealthy, n.ProxyWasHealthy = !rarely(4), !rarely(6), rarely(2)
 			n.Excluded, n.NetworkUnavailable = rarely(8), rarely(8)
 			n.Cordoned, n.Leaving = rarely(5), rarely(5)
 		})

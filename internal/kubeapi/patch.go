@@ -32,22 +32,8 @@ func Patch(s *lb.Service, o *lb.Outcome, now time.Time) Patches {
 	if o.Ingress != nil && !slices.Equal(s.Ingress, o.Ingress) {
 		status["loadBalancer"] = map[string]any{"ingress": orNil(Ingress(o.Ingress))}
 	}
-	var conditions []any
-	switch {
-	case o.Condition == lb.ConditionSays && !says(s, o.Reason):
-		conditions = append(conditions, condition(s, o.Reason, now))
-	case o.Condition == lb.ConditionGoes && s.Says != nil:
-		conditions = append(conditions, map[string]any{"$patch": "delete", "type": ConditionReady})
-	}
-	switch placed := o.Carriers; {
-	case s.Carriers != nil && (o.Condition == lb.ConditionGoes || placed != nil && len(placed) == 0):
-		conditions = append(conditions, map[string]any{"$patch": "delete", "type": ConditionPlaced})
-	case len(placed) > 0 && !placed.Equal(s.Carriers):
-		conditions = append(conditions, metav1.Condition{Type: ConditionPlaced, Status: metav1.ConditionTrue,
-			Reason: reasonPlaced, Message: placed.String(), LastTransitionTime: metav1.NewTime(now)})
-	}
-	if len(conditions) > 0 {
-		status["conditions"] = conditions
+	if changes := conditions(s, o, now); len(changes) > 0 {
+		status["conditions"] = changes
 	}
 	if ip := o.Marks.LoadBalancerIP; ip != nil && *ip != s.LoadBalancerIP {
 		spec := map[string]any{"loadBalancerIP": nil}
@@ -117,20 +103,50 @@ func marshal(s *lb.Service, metadata map[string]any, field string, fields map[st
 	return data
 }
 
-func says(s *lb.Service, r lb.Reason) bool {
-	return s.Says != nil && s.Says.True == r.Ready() && s.Says.Code == r.Code && s.Says.Text == r.Text
+// conditions are the changes of our conditions. While all is well, there is none about
+// announcing.
+func conditions(s *lb.Service, o *lb.Outcome, now time.Time) (changes []any) {
+	change := func(kind string, have *lb.Condition, want *lb.Reason) {
+		switch {
+		case want != nil && !says(have, *want):
+			changes = append(changes, condition(kind, have, *want, now))
+		case want == nil && have != nil:
+			changes = append(changes, map[string]any{"$patch": "delete", "type": kind})
+		}
+	}
+	switch o.Condition {
+	case lb.ConditionStays:
+	case lb.ConditionSays:
+		change(ConditionReady, s.Says, &o.Reason)
+		change(ConditionAnnounced, s.Unannounced, o.Unannounced)
+	case lb.ConditionGoes:
+		change(ConditionReady, s.Says, nil)
+		change(ConditionAnnounced, s.Unannounced, nil)
+	}
+	switch placed := o.Carriers; {
+	case s.Carriers != nil && (o.Condition == lb.ConditionGoes || placed != nil && len(placed) == 0):
+		changes = append(changes, map[string]any{"$patch": "delete", "type": ConditionPlaced})
+	case len(placed) > 0 && !placed.Equal(s.Carriers):
+		changes = append(changes, metav1.Condition{Type: ConditionPlaced, Status: metav1.ConditionTrue,
+			Reason: reasonPlaced, Message: placed.String(), LastTransitionTime: metav1.NewTime(now)})
+	}
+	return changes
 }
 
-func condition(s *lb.Service, r lb.Reason, now time.Time) metav1.Condition {
+func says(have *lb.Condition, r lb.Reason) bool {
+	return have != nil && have.True == r.Ready() && have.Code == r.Code && have.Text == r.Text
+}
+
+func condition(kind string, have *lb.Condition, r lb.Reason, now time.Time) metav1.Condition {
 	c := metav1.Condition{
-		Type:               ConditionReady,
+		Type:               kind,
 		Status:             Status(r),
 		Reason:             string(r.Code),
 		Message:            r.Text,
 		LastTransitionTime: metav1.NewTime(now),
 	}
-	if s.Says != nil && s.Says.True == r.Ready() {
-		c.LastTransitionTime = metav1.NewTime(s.Says.Since)
+	if have != nil && have.True == r.Ready() {
+		c.LastTransitionTime = metav1.NewTime(have.Since)
 	}
 	return c
 }

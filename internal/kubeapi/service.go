@@ -17,8 +17,12 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// ConditionReady is the type of our condition on Services.
-const ConditionReady = "fairlead.io/Ready"
+// Types of our conditions on Services. ConditionReady says how the Service stands.
+// ConditionAnnounced is there only while nobody answers for one of its addresses.
+const (
+	ConditionReady     = "fairlead.io/Ready"
+	ConditionAnnounced = "fairlead.io/Announced"
+)
 
 // ConditionPlaced is the type of the condition that names the nodes which may carry
 // the Service's addresses. It is in the status because agents believe it: tenants
@@ -56,13 +60,20 @@ func Service(s *corev1.Service) *lb.Service {
 	}
 	for i := range s.Status.Conditions {
 		switch c := &s.Status.Conditions[i]; c.Type {
+		case ConditionReady:
+			out.Says = conditionOf(c)
+		case ConditionAnnounced:
+			out.Unannounced = conditionOf(c)
 		case ConditionPlaced:
 			out.Carriers = lb.ParseCarriers(c.Message)
-		case ConditionReady:
-			out.Says = &lb.Condition{Reason: lb.Rebuilt(lb.Code(c.Reason), c.Message, c.Status == metav1.ConditionTrue), True: c.Status == metav1.ConditionTrue, Since: c.LastTransitionTime.Time}
 		}
 	}
 	return out
+}
+
+func conditionOf(c *metav1.Condition) *lb.Condition {
+	is := c.Status == metav1.ConditionTrue
+	return &lb.Condition{Reason: lb.Rebuilt(lb.Code(c.Reason), c.Message, is), True: is, Since: c.LastTransitionTime.Time}
 }
 
 // Ingress returns what is published as the API server has it. The mode is what it
@@ -155,6 +166,17 @@ func affinity(s *corev1.Service) time.Duration {
 func ClusterIPs(s *corev1.Service) []netip.Addr {
 	var out []netip.Addr
 	for _, text := range s.Spec.ClusterIPs {
+		if a, err := lb.ParseAddr(text); err == nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// ExternalIPs that the spec of s names, without what is not an address.
+func ExternalIPs(s *corev1.Service) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range s.Spec.ExternalIPs {
 		if a, err := lb.ParseAddr(text); err == nil {
 			out = append(out, a)
 		}

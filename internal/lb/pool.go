@@ -94,6 +94,9 @@ type Pool struct {
 	// addresses. Without any, the addresses are not announced.
 	Advertisements []Advertisement
 
+	// Labels of the pool, if advertisements select pools by them.
+	Labels map[string]string
+
 	// Object, if set, is the object that defines the pool. It gets an event if the
 	// pool is refused because another pool has its addresses. Pools that are objects
 	// themselves have a status instead.

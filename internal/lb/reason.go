@@ -30,8 +30,8 @@ func (r Reason) Ready() bool { return r.facts.ready }
 // Warning says whether the reason's event is a warning.
 func (r Reason) Warning() bool { return r.facts.warning }
 
-// EventOnly says whether the reason is only reported by events, never by a
-// condition.
+// EventOnly says whether the reason is only reported by events, or by the condition
+// about announcing, never by the condition about addresses.
 func (r Reason) EventOnly() bool { return r.facts.eventOnly }
 
 // Equal says whether two reasons tell the same, be one of them read from an object.
@@ -52,7 +52,7 @@ type About struct {
 	On      string // the kind the reason is seen on
 	Ready   bool   // the condition is True
 	Warning bool   // the event is a warning
-	Event   bool   // only reported by events, never by a condition
+	Event   bool   // only reported by events, or by the condition about announcing
 	Means   string // one sentence for the reference
 	Do      string // what the reader can do about it
 	Text    string // format of Reason.Text
@@ -113,7 +113,7 @@ func Merge(tables ...Table) (Table, error) {
 
 // Common has the reasons of this package. Each part of it is in a file of its own,
 // beside the names of its codes.
-var Common = must(Merge(serviceReasons, cloudReasons, agentReasons, poolReasons))
+var Common = must(Merge(serviceReasons, announcedReasons, cloudReasons, agentReasons, poolReasons))
 
 func must(t Table, err error) Table {
 	if err != nil {
@@ -140,11 +140,14 @@ func (r Reason) Gist() string {
 	return strings.TrimSuffix(strings.TrimPrefix(r.Text, before), after)
 }
 
+// keeps begins what Keeping adds.
+const keeps = " Until then the Service keeps "
+
 // Keeping adds to r that the Service keeps the addresses that it has until it can
 // have what it requests.
 func (r Reason) Keeping(addresses []netip.Addr) Reason {
 	if len(addresses) > 0 {
-		r.Text += " Until then the Service keeps " + prose.Addrs(addresses) + "."
+		r.Text += keeps + prose.Addrs(addresses) + "."
 	}
 	return r
 }

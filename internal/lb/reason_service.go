@@ -28,6 +28,7 @@ const (
 	AddressReserved   Code = "AddressReserved"
 	AddressIsNode     Code = "AddressIsNode"
 	AddressIsCluster  Code = "AddressIsCluster"
+	AddressOwned      Code = "AddressOwned"
 	FamilyMismatch    Code = "FamilyMismatch"
 	SharingConflict   Code = "SharingConflict"
 	InvalidRequest    Code = "InvalidRequest"
@@ -40,7 +41,9 @@ const (
 	Announced         Code = "Announced"
 	Moved             Code = "Moved"
 	AddressConflict   Code = "AddressConflict"
+	AddressRefused    Code = "AddressRefused"
 	NotAnnounced      Code = "NotAnnounced"
+	NoServingEndpoint Code = "NoServingEndpoint"
 	FamiliesApart     Code = "FamiliesApart"
 	AddressReleased   Code = "AddressReleased"
 	OffSubnet         Code = "OffSubnet"
@@ -125,9 +128,13 @@ var serviceReasons = Table{
 		Do:    "Request another address, or change the reservation in the pool.",
 		Text:  "Address %s is reserved for Service %s in pool %q. Request another address, or change the reservation.", Sample: []any{sampleAddress, sampleService, "edge"}},
 	AddressIsCluster: {On: "Service", Warning: true,
-		Means: "The address belongs to the cluster itself: it is the ClusterIP of a Service, in the network of the pods, or link-local. Announcing it would cut off those who use it.",
+		Means: "The address belongs to somebody else: it is the ClusterIP of a Service, in a network of the Services or of the pods, a gateway or name server of a node, link-local, or, outside the pools, an external IP of another Service. Announcing it would cut off those who use it.",
 		Do:    "Request another address.",
 		Text:  "Address %s cannot be given to a Service: it is %s. Request another address.", Sample: []any{"10.96.0.1", "the ClusterIP of Service default/kubernetes"}},
+	AddressOwned: {On: "Service", Ready: true, Warning: true,
+		Means: "The Service has an address that also belongs to somebody else, as the sentence says. Fairlead would not assign it today.",
+		Do:    `Request another address, or set the annotation fairlead.io/reallocate: "true" to move the Service. If a pool contains such addresses, exclude them.`,
+		Text:  `The Service has %s, but that is %s. Request another address, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, Sample: []any{sampleAddress, "the gateway of node worker-1"}},
 	AddressIsNode: {On: "Service", Warning: true,
 		Means: "The address belongs to a node of the cluster. Announcing it would take the node off the network.",
 		Do:    "Exclude the node's address from the pool, or request another address.",
@@ -180,10 +187,18 @@ var serviceReasons = Table{
 		Means: "A host on the LAN that is not a node of the cluster uses the Service's address, so the node does not announce it.",
 		Do:    "Find the host by its MAC address and give it another address, or exclude the address from the pool. The agent tries again.",
 		Text:  "Address %s is used by another host on %s of node %s, with MAC %s. Give that host another address, or exclude this one from the pool.", Sample: []any{sampleAddress, "eth0", "worker-1", "02:00:5e:10:00:01"}},
+	AddressRefused: {On: "Service", Warning: true, Event: true,
+		Means: "A node was to announce the Service's address, but its kernel does not accept it: another program has put the address on an interface, or an interface cannot carry it. Another node announces it, if one can.",
+		Do:    "Look at the addresses of the node's interfaces, and remove what another program put there. The agent tries again every ten seconds.",
+		Text:  "Node %[2]s cannot announce address %[1]s: %[3]v. Another node announces it, if one can.", Sample: []any{sampleAddress, "worker-1", "add 192.0.2.7 on eth0: another program already added the address to the interface"}},
 	NotAnnounced: {On: "Service", Warning: true, Event: true,
 		Means: "The Service has an address, but no node can announce it.",
 		Do:    "Fix the nodes that the sentence lists, or change which nodes and interfaces announce the pool.",
 		Text:  "Address %s is not announced. %s Fix that, or change how the pool is advertised.", Sample: []any{sampleAddress, "No node can announce it: worker-1 has no interface for it that is up."}},
+	NoServingEndpoint: {On: "Service", Warning: true, Event: true,
+		Means: "The Service has an address, but no endpoint that serves, so no node announces the address.",
+		Do:    "Check the Service's selector, and that its pods are Ready. The address is announced as soon as one endpoint serves.",
+		Text:  "Address %s is not announced, because no endpoint of the Service serves. Check the Service's selector, and that its pods are Ready.", Sample: []any{sampleAddress}},
 	FamiliesApart: {On: "Service", Warning: true,
 		Means: "The Service needs an address of each IP family, both must be from one pool, and no pool has both free.",
 		Do:    "Add addresses of the missing family to a pool, or change the Service's ipFamilyPolicy.",

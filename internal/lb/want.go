@@ -11,6 +11,7 @@ import (
 type Held struct {
 	Addresses []netip.Addr
 	Evidence  Evidence
+	Noted     time.Time // as Request has it
 	// Current says that a Fairlead controller wrote it, this one or another: it is
 	// believed also after first sight. Anything else may be an edit by hand.
 	Current bool
@@ -38,6 +39,9 @@ type Want struct {
 	// has any.
 	Request Request
 	Verdict Verdict
+	// Unannounced is why nobody answers for one of the addresses, with Needs.Agents; nil
+	// if all is well, as far as agents report.
+	Unannounced *Reason
 	// Carrier is the node that announces the first address, as far as agents report
 	// that; "" if none does.
 	Carrier string
@@ -69,6 +73,9 @@ type Outcome struct {
 	// Carriers are the nodes that may carry the addresses; nil leaves what the Service
 	// says, empty removes it.
 	Carriers Carriers
+	// Unannounced is what our condition about announcing says. Nil removes that
+	// condition, unless Condition stays.
+	Unannounced *Reason
 	// Marks to be changed.
 	Marks Marks
 	// Keep: Marks must be on the Service before anything is done outside; then Sync

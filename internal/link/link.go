@@ -30,11 +30,19 @@ type Link struct {
 	// belong on that. A member of a VRF is none.
 	Slave    bool
 	Loopback bool
+	// Crossing says that its other end, or what it is based on, is in another network
+	// namespace, as of the interface that leads to a pod. In a node that is a container
+	// itself, it is so of all.
+	Crossing bool
+	// Silent is by family why the kernel does not answer for our addresses here; empty
+	// if it does.
+	Silent [2]string
 }
 
 func (l Link) equal(o Link) bool {
 	return l.Name == o.Name && l.Index == o.Index && bytes.Equal(l.MAC, o.MAC) && l.Up == o.Up &&
-		l.Global == o.Global && l.Default == o.Default && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Loopback == o.Loopback
+		l.Global == o.Global && l.Default == o.Default && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Loopback == o.Loopback &&
+		l.Crossing == o.Crossing && l.Silent == o.Silent
 }
 
 // Address is one of ours on an interface.
@@ -48,10 +56,12 @@ type device struct {
 	link Link // without addresses
 	ours map[netip.Addr]address
 	own  map[netip.Prefix]address // IPv4 may have one address with several prefixes
+	// silent is what its sysctls come to.
+	silent [2]string
 }
 
 func newDevice(l Link) *device {
-	return &device{l, map[netip.Addr]address{}, map[netip.Prefix]address{}}
+	return &device{link: l, ours: map[netip.Addr]address{}, own: map[netip.Prefix]address{}, silent: silences(l.Name)}
 }
 
 // put notes an address, and says whether it is news.
@@ -111,12 +121,14 @@ func parseLink(m []byte) (Link, error) {
 		Up:       attrs.RawFlags&up == up,
 		Slave:    attrs.MasterIndex != 0 && !vrf,
 		Loopback: attrs.RawFlags&unix.IFF_LOOPBACK != 0,
+		Crossing: attrs.NetNsID >= 0,
 	}, nil
 }
 
 // view returns the interface with what its addresses say.
 func (d *device) view() Link {
 	l := d.link
+	l.Silent = d.silent
 	for _, a := range d.own {
 		l.Prefixes = append(l.Prefixes, a.prefix)
 		if a.scope == unix.RT_SCOPE_UNIVERSE && a.usable() {

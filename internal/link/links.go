@@ -24,14 +24,16 @@ const receiveBuffer = 4 << 20
 type Links struct {
 	events *nl.NetlinkSocket
 	ask    map[int]*nl.SocketHandle
+	// routes is for what may take long, so that nothing else waits for it.
+	routes map[int]*nl.SocketHandle
 
 	changed chan struct{}
 	done    chan struct{}
 
-	mu      sync.Mutex
-	devices map[int]*device // by index
-	routes  defaultRoutes
-	err     error // why events have ended
+	mu       sync.Mutex
+	devices  map[int]*device // by index
+	defaults defaultRoutes
+	err      error // why events have ended
 }
 
 // Watch reads the interfaces and follows them until ctx ends.
@@ -52,9 +54,16 @@ func WatchIn(ctx context.Context, ns netns.NsHandle) (*Links, error) {
 		events.Close()
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
+	routes, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		events.Close()
+		ask.Close()
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
 	l := &Links{
 		events:  events,
 		ask:     map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: ask}},
+		routes:  map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: routes}},
 		changed: make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
@@ -65,12 +74,14 @@ func WatchIn(ctx context.Context, ns netns.NsHandle) (*Links, error) {
 	if err != nil {
 		events.Close()
 		ask.Close()
+		routes.Close()
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, events.Close)
 	go func() {
 		defer close(l.done)
 		defer ask.Close()
+		defer routes.Close()
 		defer stop()
 		l.follow(ctx)
 	}()
@@ -95,7 +106,7 @@ func (l *Links) Changed() <-chan struct{} { return l.changed }
 func (l *Links) List() []Link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := list(l.devices, l.routes)
+	out := list(l.devices, l.defaults)
 	slices.SortFunc(out, func(a, b Link) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
@@ -137,8 +148,13 @@ func (l *Links) request(kind, flags int) *nl.NetlinkRequest {
 
 // dump asks for all objects of a kind, again if they change meanwhile.
 func (l *Links) dump(get, reply int, header nl.NetlinkRequestData) ([][]byte, error) {
+	return l.dumpFrom(l.ask, get, reply, header)
+}
+
+func (l *Links) dumpFrom(sockets map[int]*nl.SocketHandle, get, reply int, header nl.NetlinkRequestData) ([][]byte, error) {
 	for {
 		req := l.request(get, unix.NLM_F_DUMP)
+		req.Sockets = sockets
 		req.AddData(header)
 		msgs, err := req.Execute(unix.NETLINK_ROUTE, uint16(reply))
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -164,17 +180,17 @@ func (l *Links) reload() error {
 	if err := l.readAddresses(devices); err != nil {
 		return err
 	}
-	routes, err := l.readRoutes()
+	defaults, err := l.readRoutes()
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	same := l.routes == routes && maps.EqualFunc(l.devices, devices, func(a, b *device) bool { return a.view().equal(b.view()) })
+	same := l.defaults == defaults && maps.EqualFunc(l.devices, devices, func(a, b *device) bool { return a.view().equal(b.view()) })
 	if !same || !slices.Equal(ours(l.devices), ours(devices)) {
 		l.signal()
 	}
-	l.devices, l.routes = devices, routes
+	l.devices, l.defaults = devices, defaults
 	return nil
 }
 

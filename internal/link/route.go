@@ -127,8 +127,8 @@ func (l *Links) handleRoute(m []byte) error {
 	if err != nil {
 		return err
 	}
-	if now != l.routes {
-		l.routes = now
+	if now != l.defaults {
+		l.defaults = now
 		l.signal()
 	}
 	return nil

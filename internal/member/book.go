@@ -66,6 +66,7 @@ type stake struct {
 	epoch    uint64
 	up       bool
 	released bool
+	refused  bool
 }
 
 // report is what one member says about one node, itself or another one.
@@ -237,7 +238,7 @@ func (b *book) all() map[Key][]Claim {
 				standing = Orphaned
 			}
 			if !s.released {
-				claims[key] = append(claims[key], Claim{key, name, s.epoch, s.up, standing})
+				claims[key] = append(claims[key], Claim{key, name, s.epoch, s.up, s.refused, standing})
 			}
 		}
 		for key, s := range p.claims {

@@ -17,7 +17,7 @@ var (
 	vip6  = netip.MustParseAddr("2001:db8::1")
 	epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	ready = Meta{
-		Eligible: true, Links: []Link{{"eth0", true, false}, {"eth1", true, true}},
+		Eligible: true, Links: []Link{{Name: "eth0", V4: true}, {Name: "eth1", V4: true, V6: true}},
 		MACs: []net.HardwareAddr{{2, 0, 0, 0, 0, 1}},
 	}
 )

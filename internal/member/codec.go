@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -38,11 +39,14 @@ const (
 	flagLeaving
 	flagSettled
 	flagLeft
+	flagLastResort
 )
 
 const (
 	flagV4 = 1 << iota
 	flagV6
+	flagNoV4
+	flagNamedV6
 )
 
 const (
@@ -50,7 +54,35 @@ const (
 	flagReleased
 	flagIs6
 	flagLease
+	flagRefused
 )
+
+// A silence is sent in the list of hardware addresses, as one that is longer than any
+// can be (MAX_ADDR_LEN of Linux): members of an earlier version keep it, pass it on, and
+// find it on no frame.
+const (
+	longestMAC = 32
+	// maxSilence bounds the text of one, and maxSilences how many are sent.
+	maxSilence, maxSilences = 120, 4
+)
+
+func (s Silence) bytes() []byte {
+	family := "4"
+	if s.V6 {
+		family = "6"
+	}
+	text := s.Link + "\x00" + family + s.Why
+	text = text[:min(len(text), maxSilence)]
+	return []byte(text + strings.Repeat(" ", max(0, longestMAC+1-len(text))))
+}
+
+func silenceOf(b []byte) (Silence, bool) {
+	name, rest, ok := strings.Cut(string(b), "\x00")
+	if !ok || rest == "" || len(b) <= longestMAC {
+		return Silence{}, false
+	}
+	return Silence{Link: name, V6: rest[0] == '6', Why: strings.TrimRight(rest[1:], " ")}, true
+}
 
 // encode makes one message of a report.
 func encode(r report) []byte { return appendReport([]byte{format}, r) }
@@ -141,15 +173,18 @@ func readReport(b []byte) (report, error) {
 
 func appendInfo(b []byte, i info) []byte {
 	b = append(b, flag(i.meta.Eligible, flagEligible)|flag(i.meta.Leaving, flagLeaving)|
-		flag(i.settled, flagSettled)|flag(i.left, flagLeft))
+		flag(i.settled, flagSettled)|flag(i.left, flagLeft)|flag(i.meta.LastResort, flagLastResort))
 	b = binary.AppendUvarint(b, i.seq)
 	b = binary.AppendUvarint(b, uint64(len(i.meta.Links)))
 	for _, l := range i.meta.Links {
-		b = append(b, flag(l.V4, flagV4)|flag(l.V6, flagV6))
+		b = append(b, flag(l.V4, flagV4)|flag(l.V6, flagV6)|flag(l.NoV4, flagNoV4)|flag(l.NamedV6, flagNamedV6))
 		b = appendBytes(b, []byte(l.Name))
 	}
 	for _, mac := range i.meta.MACs {
 		b = appendBytes(b, mac)
+	}
+	for _, s := range i.meta.Silences[:min(len(i.meta.Silences), maxSilences)] {
+		b = appendBytes(b, s.bytes())
 	}
 	return b
 }
@@ -159,14 +194,20 @@ func readInfo(b []byte) (info, error) {
 	flags := in.byte()
 	i := info{
 		seq: in.uvarint(), settled: flags&flagSettled != 0, left: flags&flagLeft != 0,
-		meta: Meta{Eligible: flags&flagEligible != 0, Leaving: flags&flagLeaving != 0},
+		meta: Meta{Eligible: flags&flagEligible != 0, Leaving: flags&flagLeaving != 0, LastResort: flags&flagLastResort != 0},
 	}
 	for n := in.uvarint(); n > 0 && !in.bad; n-- {
 		flags := in.byte()
-		i.meta.Links = append(i.meta.Links, Link{Name: string(in.bytes(maxLink)), V4: flags&flagV4 != 0, V6: flags&flagV6 != 0})
+		i.meta.Links = append(i.meta.Links, Link{Name: string(in.bytes(maxLink)), V4: flags&flagV4 != 0, V6: flags&flagV6 != 0,
+			NoV4: flags&flagNoV4 != 0, NamedV6: flags&flagNamedV6 != 0})
 	}
 	for len(in.b) > 0 && !in.bad {
-		i.meta.MACs = append(i.meta.MACs, net.HardwareAddr(append([]byte(nil), in.bytes(maxLink)...)))
+		one := in.bytes(maxLink)
+		if s, ok := silenceOf(one); ok {
+			i.meta.Silences = append(i.meta.Silences, s)
+			continue
+		}
+		i.meta.MACs = append(i.meta.MACs, net.HardwareAddr(append([]byte(nil), one...)))
 	}
 	if in.bad || i.seq == 0 {
 		return info{}, errMalformed
@@ -175,7 +216,7 @@ func readInfo(b []byte) (info, error) {
 }
 
 func appendEntry(b []byte, e entry) []byte {
-	b = append(b, flag(e.up, flagUp)|flag(e.released, flagReleased)|flag(e.key.Addr.Is6(), flagIs6)|flag(e.key.Lease != "", flagLease))
+	b = append(b, flag(e.up, flagUp)|flag(e.released, flagReleased)|flag(e.key.Addr.Is6(), flagIs6)|flag(e.key.Lease != "", flagLease)|flag(e.refused, flagRefused))
 	if e.key.Lease != "" {
 		b = appendBytes(b, []byte(e.key.Lease))
 	} else {
@@ -194,7 +235,7 @@ type reader struct {
 
 func (r *reader) entry() entry {
 	flags := r.byte()
-	e := entry{r.key(flags), stake{seq: r.uvarint(), epoch: r.uvarint(), up: flags&flagUp != 0, released: flags&flagReleased != 0}}
+	e := entry{r.key(flags), stake{seq: r.uvarint(), epoch: r.uvarint(), up: flags&flagUp != 0, released: flags&flagReleased != 0, refused: flags&flagRefused != 0}}
 	if e.seq == 0 || !e.key.valid() {
 		r.bad = true
 	}

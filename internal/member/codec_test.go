@@ -20,7 +20,12 @@ var samples = map[string]report{
 	"least": {node: "a", gone: -1},
 	"changes": {node: "node-1.example", incarnation: 1 << 60, after: 5, floor: 9, gone: -1, claims: []entry{
 		{Addr(vip), stake{seq: 6, epoch: 1 << 40, up: true}}, {Addr(vip6), stake{seq: 8, epoch: 3}}, {Addr(vip2), stake{seq: 9, released: true}}, {Lease("IPv4 0123456789abcdef"), stake{seq: 7, epoch: 2, up: true}},
+		{Addr(vip), stake{seq: 9, epoch: 1, refused: true}},
 	}},
+	"of another kind": {node: "a", incarnation: 7, whole: true, floor: 3, gone: -1, info: info{seq: 3, meta: Meta{LastResort: true,
+		Links:    []Link{{Name: "eth0", V6: true, NamedV6: true, NoV4: true}},
+		MACs:     []net.HardwareAddr{{2, 0, 0, 0, 0, 1}},
+		Silences: []Silence{{Link: "eth0", Why: "net.ipv4.conf.all.arp_ignore is 3"}, {Link: "e", V6: true, Why: "x"}}}}},
 	"whole": {node: "a", incarnation: 7, whole: true, floor: 300, gone: 90 * time.Second,
 		info: info{seq: 300, settled: true, left: true, meta: Meta{Eligible: true, Leaving: true, Links: ready.Links, MACs: []net.HardwareAddr{
 			{2, 0, 0, 0, 0, 1}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, // of InfiniBand
@@ -150,4 +155,24 @@ func FuzzDecode(f *testing.F) {
 		}
 		book.all()
 	})
+}
+
+// A member of an earlier version takes a silence for a hardware address that no host
+// has, and passes it on as it was.
+func TestSilencesPassThroughEarlierVersions(t *testing.T) {
+	for _, s := range []Silence{{Link: "eth0", Why: "mute"}, {Link: "eth1", V6: true, Why: strings.Repeat("x", 2*maxSilence)}} {
+		b := s.bytes()
+		if len(b) <= longestMAC || len(b) > maxLink {
+			t.Errorf("%d bytes", len(b))
+		}
+		got, ok := silenceOf(b)
+		if !ok || got.Link != s.Link || got.V6 != s.V6 || !strings.HasPrefix(s.Why, got.Why) {
+			t.Errorf("%+v became %+v, %t", s, got, ok)
+		}
+	}
+	for _, mac := range [][]byte{{2, 0, 0, 0, 0, 1}, make([]byte, 20), make([]byte, longestMAC)} {
+		if s, ok := silenceOf(mac); ok {
+			t.Errorf("hardware address %v was taken for %+v", mac, s)
+		}
+	}
 }

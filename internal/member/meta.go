@@ -13,6 +13,9 @@ import (
 type Meta struct {
 	// Eligible: the node forwards (kube-proxy answers), so it may own addresses.
 	Eligible bool
+	// LastResort: the node is not Eligible, but may own what no eligible node can:
+	// kube-proxy was healthy there, and its rules still forward.
+	LastResort bool
 	// Leaving: the node is being drained, or its agent ends for good; whoever
 	// can should take its addresses.
 	Leaving bool
@@ -21,17 +24,31 @@ type Meta struct {
 	// MACs are all hardware addresses of the node: frames from them are no
 	// stranger's.
 	MACs []net.HardwareAddr
+	// Silences say why the node cannot answer on interfaces that are up.
+	Silences []Silence
 }
 
-// Link is an interface that is up, with the families of which it has an address
-// of its own (of global scope).
+// Link is an interface that is up, with the families of which it carries any
+// address: it has one of its own (of global scope), and is not excluded.
 type Link struct {
 	Name   string
 	V4, V6 bool
+	// NamedV6: it carries IPv6 addresses of advertisements that name it. It carries
+	// IPv4 addresses of those, unless NoV4.
+	NamedV6, NoV4 bool
+}
+
+// Silence is why the kernel of a node does not answer for addresses of a family on an
+// interface.
+type Silence struct {
+	Link string
+	V6   bool
+	Why  string
 }
 
 func (m Meta) equal(o Meta) bool {
-	return m.Eligible == o.Eligible && m.Leaving == o.Leaving && slices.Equal(m.Links, o.Links) &&
+	return m.Eligible == o.Eligible && m.LastResort == o.LastResort && m.Leaving == o.Leaving &&
+		slices.Equal(m.Links, o.Links) && slices.Equal(m.Silences, o.Silences) &&
 		slices.EqualFunc(m.MACs, o.MACs, func(a, b net.HardwareAddr) bool { return slices.Equal(a, b) })
 }
 
@@ -46,6 +63,8 @@ func (m Meta) clone() Meta {
 	}
 	slices.SortFunc(macs, func(a, b net.HardwareAddr) int { return slices.Compare(a, b) })
 	m.MACs = macs
+	m.Silences = slices.Clone(m.Silences)
+	slices.SortStableFunc(m.Silences, func(a, b Silence) int { return strings.Compare(a.Link, b.Link) })
 	return m
 }
 
@@ -75,6 +94,9 @@ type Claim struct {
 	Node  string
 	Epoch uint64 // the higher one wins; what to do about equal ones is the caller's affair
 	Up    bool   // the node answers for the address now
+	// Refused: the kernel of the node does not take the address. A member of an
+	// earlier version sees a claim that is not up.
+	Refused bool
 	// Standing is what the claim is worth; it is not sent.
 	Standing Standing
 }

@@ -43,8 +43,8 @@ func (b *book) claim(claims []Claim) (changed bool) {
 		}
 		wanted[key] = true
 		have, ok := own.claims[key]
-		if !ok || have.released || have.epoch != c.Epoch || have.up != c.Up {
-			set(key, stake{epoch: c.Epoch, up: c.Up})
+		if !ok || have.released || have.epoch != c.Epoch || have.up != c.Up || have.refused != c.Refused {
+			set(key, stake{epoch: c.Epoch, up: c.Up, refused: c.Refused})
 		}
 	}
 	for key, have := range own.claims {

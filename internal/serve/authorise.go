@@ -1,10 +1,10 @@
 package serve
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -12,77 +12,75 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
-	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
-// decisionKept is how long a token's answer is remembered, so that a scrape does
-// not cost two calls of the API server each time.
-const decisionKept = time.Minute
+// newReviewClient makes a client for reviews alone, so that a flood of them takes
+// nothing from what this process has to write.
+func newReviewClient(c *rest.Config) (kubernetes.Interface, error) {
+	own := rest.CopyConfig(c)
+	own.RateLimiter, own.QPS, own.Burst = nil, 50, 100
+	client, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("make client for token reviews: %w", err)
+	}
+	return client, nil
+}
 
 // authorised lets only clients pass whose bearer token the API server knows and
 // allows to get the requested path (the ClusterRole fairlead-metrics-reader).
 // controller-runtime has the same in its package filters, which would double our
 // dependencies with those of the API server.
 func authorised(client kubernetes.Interface, next http.Handler) http.Handler {
-	var mu sync.Mutex
-	allowedUntil := map[[sha256.Size]byte]time.Time{}
+	reviews := newReviews(func(ctx context.Context, path, token string) answer { return review(ctx, client, path, token) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok {
+		if !ok || token == "" {
 			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
 			return
 		}
-		key := sha256.Sum256([]byte(r.URL.Path + "\x00" + token))
-		now := time.Now()
-		mu.Lock()
-		known := now.Before(allowedUntil[key])
-		mu.Unlock()
-		if !known {
-			if code, err := review(r, client, token); err != nil {
-				http.Error(w, err.Error(), code)
-				return
-			}
-			mu.Lock()
-			clear(allowedUntil) // a handful of scrapers at most
-			allowedUntil[key] = now.Add(decisionKept)
-			mu.Unlock()
+		from, _ := netip.ParseAddrPort(r.RemoteAddr)
+		if a := reviews.decide(r.Context(), from.Addr(), r.URL.Path, token); a.code != http.StatusOK {
+			http.Error(w, a.text, a.code)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func review(r *http.Request, client kubernetes.Interface, token string) (int, error) {
-	who, err := client.AuthenticationV1().TokenReviews().Create(r.Context(),
+func review(ctx context.Context, client kubernetes.Interface, path, token string) answer {
+	who, err := client.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
-		return http.StatusServiceUnavailable, fmt.Errorf("cannot authenticate the client: the API server does not answer")
+		return answer{http.StatusServiceUnavailable, "cannot authenticate the client: the API server does not answer"}
 	}
 	if !who.Status.Authenticated {
-		return http.StatusUnauthorized, fmt.Errorf("the API server rejected this token")
+		return answer{http.StatusUnauthorized, "the API server rejected this token"}
 	}
 	extra := map[string]authorizationv1.ExtraValue{}
 	for k, v := range who.Status.User.Extra {
 		extra[k] = authorizationv1.ExtraValue(v)
 	}
-	may, err := client.AuthorizationV1().SubjectAccessReviews().Create(r.Context(), &authorizationv1.SubjectAccessReview{
+	may, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups, Extra: extra,
-			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: "get"},
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
 		}}, metav1.CreateOptions{})
 	if err != nil {
-		return http.StatusServiceUnavailable, fmt.Errorf("cannot authorize the client: the API server does not answer")
+		return answer{http.StatusServiceUnavailable, "cannot authorize the client: the API server does not answer"}
 	}
 	if !may.Status.Allowed {
-		return http.StatusForbidden, fmt.Errorf("%s may not get %s", who.Status.User.Username, r.URL.Path)
+		return answer{http.StatusForbidden, fmt.Sprintf("%s may not get %s", who.Status.User.Username, path)}
 	}
-	return http.StatusOK, nil
+	return answer{code: http.StatusOK}
 }
 
 // withTLS serves l with a certificate made for this process: it keeps tokens

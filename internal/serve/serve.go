@@ -14,7 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Server is one HTTP server as a part of a process.
@@ -44,8 +44,8 @@ func Health(address string, ready func(context.Context) bool, log *slog.Logger) 
 }
 
 // Metrics answers /metrics: in plain on a loopback address; on others with TLS,
-// and only to clients that the API server allows to get it.
-func Metrics(address string, client kubernetes.Interface, from prometheus.Gatherer, log *slog.Logger) (*Server, error) {
+// and only to clients that the API server allows to get it. api is how to reach it.
+func Metrics(address string, api *rest.Config, from prometheus.Gatherer, log *slog.Logger) (*Server, error) {
 	all := promhttp.HandlerFor(from, promhttp.HandlerOpts{})
 	mux := http.NewServeMux()
 	l, err := net.Listen("tcp", address)
@@ -55,6 +55,10 @@ func Metrics(address string, client kubernetes.Interface, from prometheus.Gather
 	if isLoopback(l.Addr()) {
 		mux.Handle("/metrics", all)
 	} else {
+		client, err := newReviewClient(api)
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
 		mux.Handle("/metrics", authorised(client, all))
 		if l, err = withTLS(l); err != nil {
 			return nil, err

@@ -72,6 +72,13 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 	if err := r.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return err
 	}
+	// With an agent all is well. Without any, every Service would say that nobody
+	// announces its address.
+	for _, o := range []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}} {
+		if err := r.Client.Create(ctx, o); err != nil {
+			return err
+		}
+	}
 	return r.Client.Create(ctx, &v1alpha1.Pool{
 		ObjectMeta: metav1.ObjectMeta{Name: poolName},
 		Spec:       v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{poolAddresses}},
@@ -119,6 +126,10 @@ func (c *cluster) createLike(ctx context.Context, n, atOnce int, change func(*co
 
 // remove deletes all Services that create has made.
 func (c *cluster) remove(ctx context.Context) error {
+	return c.removeIn(ctx, namespace)
+}
+
+func (c *cluster) removeIn(ctx context.Context, namespace string) error {
 	list, err := c.kube.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err

@@ -32,6 +32,9 @@ type event struct {
 	rows            func(*outcomes) []Row
 }
 
+// lethal is how many of the events, the first ones, are deaths.
+const lethal = 3
+
 var events = []event{
 	{name: "cable cut", calm: calm,
 		strike: func(_ context.Context, l *lan, owner string) error { return l.cluster.Cut(owner) },
@@ -92,17 +95,32 @@ func failover(ctx context.Context, s settings) (rows []Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range events {
-		o := &outcomes{name: e.name}
-		for range 2 * s.rounds {
-			if err := l.happen(ctx, e, addrs, o); err != nil {
-				return nil, fmt.Errorf("%s: %w", e.name, err)
+	all := func(events []event, prefix string) error {
+		for _, e := range events {
+			e.name = prefix + e.name
+			o := &outcomes{name: e.name}
+			for range 2 * s.rounds {
+				if err := l.happen(ctx, e, addrs, o); err != nil {
+					return fmt.Errorf("%s: %w", e.name, err)
+				}
 			}
+			progress("  %s: %d of %d connections failed, at most %.0f ms without", e.name, o.failed, o.made+o.failed, quantile(o.interrupted, 1))
+			rows = append(rows, e.rows(o)...)
 		}
-		progress("  %s: %d of %d connections failed, at most %.0f ms without", e.name, o.failed, o.made+o.failed, quantile(o.interrupted, 1))
-		rows = append(rows, e.rows(o)...)
+		return nil
 	}
-	return rows, l.api.Delete(ctx, service)
+	if err := all(events, ""); err != nil {
+		return nil, err
+	}
+	// The third node takes no part: the survivor of two is alone, and asks the LAN.
+	third := l.nodes[len(l.nodes)-1]
+	if err := l.agents[third].end(ctx, syscall.SIGTERM); err != nil {
+		return nil, err
+	}
+	if err := all(events[:lethal], "two nodes, "); err != nil {
+		return nil, err
+	}
+	return rows, errors.Join(l.run(ctx, third), l.api.Delete(ctx, service))
 }
 
 // happen lets an event happen once to the owner of the addresses.

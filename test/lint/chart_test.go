@@ -78,6 +78,29 @@ func TestChartRefusesContradictions(t *testing.T) {
 	}
 }
 
+// The default image is one that nobody can register a name for: its pods are root on
+// the nodes. With an image of one's own, it is pulled.
+func TestImageIsNobodyElses(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for values, want := range map[string]string{
+		"":              "image: fairlead.invalid/fairlead:0.1.0\n        imagePullPolicy: Never\n",
+		"image.tag=dev": "image: fairlead.invalid/fairlead:dev\n        imagePullPolicy: Never\n",
+		"image.repository=registry.example/fairlead":                                                           "image: registry.example/fairlead:0.1.0\n        imagePullPolicy: IfNotPresent\n",
+		"image.repository=registry.example/f,image.digest=" + digest:                                           "image: registry.example/f@" + digest + "\n        imagePullPolicy: IfNotPresent\n",
+		"image.repository=registry.example/f,image.tag=v1,image.digest=" + digest + ",image.pullPolicy=Always": "image: registry.example/f:v1@" + digest + "\n        imagePullPolicy: Always\n",
+	} {
+		out, err := helm(t, "template", chart, "--set", values)
+		if err != nil {
+			t.Errorf("--set %s: %v\n%.300s", values, err, out)
+			continue
+		}
+		hint := strings.Count(out, "fairlead.io/image: \"No registry has this image.")
+		if local := !strings.Contains(values, "repository"); strings.Count(out, want) != 2 || (hint == 2) != local || (hint == 0) == local {
+			t.Errorf("--set %s: want %q for both, got %d; %d hints\n%.300s", values, want, strings.Count(out, want), hint, out)
+		}
+	}
+}
+
 // kubectl apply replaces another's manifest by ours only if these are the same: the
 // selector of a DaemonSet or Deployment and the role of a binding cannot be changed.
 // A container of another name would be a second one, and a command that is not
@@ -109,7 +132,7 @@ func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
 				"      serviceAccountName: kube-vip-cloud-controller\n",
 				"kind: ClusterRoleBinding\nmetadata:\n  name: system:kube-vip-cloud-controller-binding\n",
 				"  kind: ClusterRole\n  name: system:kube-vip-cloud-controller-role\nsubjects:\n- kind: ServiceAccount\n  name: kube-vip-cloud-controller\n",
-				"      - name: kube-vip-cloud-provider\n        image: fairlead/fairlead:", "        command: [/fairlead]\n        args:\n        - controller\n",
+				"      - name: kube-vip-cloud-provider\n        image: fairlead.invalid/fairlead:", "        command: [/fairlead]\n        args:\n        - controller\n",
 				"--leader-elect-resource-name=kube-vip-cloud-controller\n", "--leader-elect-resource-namespace=kube-system\n", "resourceNames: [kube-vip-cloud-controller]",
 				"KUBEVIP_NAMESPACE\n          value: kube-system\n", "KUBEVIP_CONFIG_MAP\n          value: kubevip\n", "resources: [configmaps]\n  resourceNames: [kubevip]\n",
 				"key: node-role.kubernetes.io/control-plane\n",

@@ -61,6 +61,31 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{/* The image. With a digest, the tag is for people: it is there if it was set. */}}
+{{- define "fairlead.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}{{ with .Values.image.tag }}:{{ . }}{{ end }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{/* "true" if no registry has the image: nobody can own a name under .invalid. */}}
+{{- define "fairlead.imageIsLocal" -}}
+{{- if hasPrefix "fairlead.invalid/" .Values.image.repository }}true{{ end }}
+{{- end }}
+
+{{- define "fairlead.pullPolicy" -}}
+{{ .Values.image.pullPolicy | default (ternary "Never" "IfNotPresent" (eq (include "fairlead.imageIsLocal" .) "true")) }}
+{{- end }}
+
+{{/* What "kubectl describe pod" shows above the event that the image is not there. */}}
+{{- define "fairlead.imageHint" -}}
+{{- if include "fairlead.imageIsLocal" . }}
+fairlead.io/image: "No registry has this image. Build it, then push it and set image.repository, or load it into the nodes: docs/guides/install.md#the-image"
+{{- end }}
+{{- end }}
+
 {{/* Ports: a DaemonSet's are ports of the node, where 8081 and 8443 are popular. */}}
 {{- define "fairlead.healthPort" -}}
 {{ .Values.controller.healthPort | default (ternary 17081 8081 (eq .Values.controller.kind "DaemonSet")) }}

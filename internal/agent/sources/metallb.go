@@ -88,7 +88,7 @@ func NamespaceCache(c *rest.Config, namespace string, log *slog.Logger, options 
 		selector = fields.AndSelectors(selector, options.DefaultFieldSelector)
 	}
 	options.DefaultFieldSelector = selector
-	out, err := apiretry.NewCache(log)(c, options)
+	out, err := apiretry.NewCache(log, nil)(c, options)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}

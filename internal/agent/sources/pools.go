@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/agent/dhcplease"
@@ -19,7 +21,7 @@ import (
 type Pools struct {
 	all []lb.Pool
 	// gone returns how the addresses of a pool are advertised that is not there.
-	gone func(lb.PoolKey) []lb.Advertisement
+	gone func(lb.FormerPool) []lb.Advertisement
 	// Interfaces are those that a pool or an advertisement names.
 	Interfaces []string
 	// Configurations are those of other load balancers that were read.
@@ -39,7 +41,7 @@ type Problem struct {
 }
 
 // NewPools returns these pools. gone may be nil.
-func NewPools(all []lb.Pool, gone func(lb.PoolKey) []lb.Advertisement) *Pools {
+func NewPools(all []lb.Pool, gone func(lb.FormerPool) []lb.Advertisement) *Pools {
 	p := &Pools{all: slices.Clone(all), gone: gone}
 	slices.SortFunc(p.all, func(x, y lb.Pool) int { return strings.Compare(x.Key.String(), y.Key.String()) })
 	for i := range p.all {
@@ -92,13 +94,14 @@ func (r *Reader) Pools(ctx context.Context) (*Pools, error) {
 }
 
 // goneOf returns how MetalLB would advertise the addresses of pools that are gone.
-func goneOf(objects *metallb.Objects) func(lb.PoolKey) []lb.Advertisement {
+func goneOf(objects *metallb.Objects) func(lb.FormerPool) []lb.Advertisement {
 	known := map[string][]lb.Advertisement{}
-	return func(pool lb.PoolKey) []lb.Advertisement {
-		if _, ok := known[pool.Name]; !ok {
-			known[pool.Name] = objects.Orphans(pool.Name)
+	return func(pool lb.FormerPool) []lb.Advertisement {
+		key := pool.Key.Name + " " + labels.Set(pool.Labels).String()
+		if _, ok := known[key]; !ok {
+			known[key] = objects.Orphans(pool.Key.Name, pool.Labels)
 		}
-		return known[pool.Name]
+		return known[key]
 	}
 }
 
@@ -144,7 +147,11 @@ func (p *Pools) Of(addr netip.Addr, s *Service) (lb.PoolKey, []lb.Advertisement)
 		if p.gone == nil {
 			return s.Pool, nil
 		}
-		return s.Pool, p.gone(s.Pool)
+		former := lb.FormerPool{Key: s.Pool}
+		if s.Former != nil && s.Former.Key == s.Pool {
+			former = *s.Former
+		}
+		return s.Pool, p.gone(former)
 	}
 	return lb.PoolKey{Dialect: lb.Native}, s.advertised()
 }

@@ -62,6 +62,7 @@ type memo struct {
 	settled string    // what was wanted when all was as it should be
 	told    string    // what was wanted when a change was last reported
 	missing string    // nodes whose servers were not found
+	mark    string    // that we wrote before we begin to make a load balancer
 	created time.Time // when a load balancer may have been made, but the answer was lost
 }
 
@@ -78,7 +79,7 @@ func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 	case w.Gone && !mayHaveLoadBalancer(s, b.unclassed):
 		return never(s), nil
 	case !w.Gone && !w.DryRun && !slices.Contains(s.Finalizers, lb.CleanupFinalizer):
-		return kept(s), nil
+		return b.kept(s, time.Now()), nil
 	}
 	seen, err := b.Observe(ctx, w)
 	if err != nil {

@@ -97,6 +97,7 @@ func (c *account) look() (lb.Outcome, error) {
 	out, err := c.backend.Sync(c.t.Context(), c.want())
 	if !out.Gone {
 		maps.Copy(c.service.Annotations, out.Marks.Annotations)
+		maps.DeleteFunc(c.service.Annotations, func(_, value string) bool { return value == "" })
 	}
 	if out.Ingress != nil {
 		c.ingress = texts(out.Ingress)

@@ -30,6 +30,7 @@ var faults = map[string]simulated.Fault{
 	"answer lost":          {Lose: true},
 	"answer too late":      {Lose: true, Latency: time.Minute},
 	"done too late":        {Latency: 25 * time.Second},
+	"done far too late":    {Latency: 100 * time.Second},
 	"changing for a while": {Changing: 20 * time.Second},
 }
 

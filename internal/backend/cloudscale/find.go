@@ -14,13 +14,14 @@ import (
 
 // found is which load balancers are a Service's.
 type found struct {
-	own    []cloudscale.LoadBalancer
-	reason *lb.Reason // why none of them may be touched
+	own     []cloudscale.LoadBalancer
+	surplus []cloudscale.LoadBalancer // made twice, and not used
+	reason  *lb.Reason                // why none of them may be touched
 }
 
 // find looks for a Service's load balancer: by the UUID that is written down, and
 // by its name. It answers to one at most; of several none is touched, unless
-// they shall all go and are certainly its own.
+// they are certainly its own: made by us for this Service, or to go with it.
 func (b *Backend) find(w lb.Want, all []cloudscale.LoadBalancer) found {
 	uuid, name := compat.UUID(&w.Service), compat.Name(&w.Service)
 	var f found
@@ -52,12 +53,10 @@ func (b *Backend) find(w lb.Want, all []cloudscale.LoadBalancer) found {
 			return found{own: certain}
 		}
 	}
-	var names []string
-	for _, o := range f.own {
-		names = append(names, fmt.Sprintf("%s (%s)", o.Name, o.UUID))
+	if !w.Gone && twins(&w.Service, f.own) {
+		return f // see chooseTwin
 	}
-	r := Reasons.With(LoadBalancerAmbiguous, prose.And(names))
-	return found{reason: &r}
+	return ambiguous(f.own)
 }
 
 // ownerOf returns whose a load balancer is, if it is not that of the Service: another

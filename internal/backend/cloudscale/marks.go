@@ -3,6 +3,7 @@ package cloudscale
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"fairlead.io/internal/backend"
 	compat "fairlead.io/internal/compat/cloudscale"
@@ -58,8 +59,19 @@ func ours(s *lb.Service) bool {
 // kept makes s wait, once deleted, for its load balancer to go, before one is made.
 // If s became another type meanwhile, its class would be gone with it: so it also
 // says that it was ours.
-func kept(s *lb.Service) lb.Outcome {
+// The time is written down as well: a process that leads next waits for what this one
+// may have begun to make.
+func (b *Backend) kept(s *lb.Service, now time.Time) lb.Outcome {
 	out := lb.Outcome{Keep: true, Marks: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}}
+	if compat.UUID(s) == "" {
+		mark := now.UTC().Format(time.RFC3339)
+		out.Marks.Annotate(compat.AnnotationCreating, mark)
+		b.mu.Lock()
+		m := b.memos[s.UID]
+		m.mark = mark
+		b.memos[s.UID] = m
+		b.mu.Unlock()
+	}
 	if s.Class != "" && !ours(s) {
 		out.Marks.Annotate(compat.AnnotationConfigVersion, strconv.Itoa(int(compat.VersionCurrent)))
 	}
@@ -82,7 +94,7 @@ func released(s *lb.Service) lb.Outcome {
 	if out.Marks.Removed = []string{lb.CleanupFinalizer}; s.Deleting {
 		return out
 	}
-	for _, name := range []string{compat.AnnotationUUID, compat.AnnotationConfigVersion} {
+	for _, name := range []string{compat.AnnotationUUID, compat.AnnotationConfigVersion, compat.AnnotationCreating} {
 		out.Marks.Annotate(name, "")
 	}
 	return out

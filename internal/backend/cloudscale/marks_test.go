@@ -28,14 +28,15 @@ func deleting(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: now}
 
 // A Service waits for its load balancer before there is one.
 func TestKeptFirst(t *testing.T) {
+	const began = "2000-01-01T00:00:00Z" // as clocks in bubbles say
 	for name, test := range map[string]struct {
 		edits []edit
 		want  lb.Marks
 	}{
-		"without a class":         {want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}},
-		"with a class":            {edits: []edit{classed}, want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}, Annotations: map[string]string{compat.AnnotationConfigVersion: "2"}}},
+		"without a class":         {want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}, Annotations: map[string]string{compat.AnnotationCreating: began}}},
+		"with a class":            {edits: []edit{classed}, want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}, Annotations: map[string]string{compat.AnnotationConfigVersion: "2", compat.AnnotationCreating: began}}},
 		"with a class, by UUID":   {edits: []edit{classed, annotated(compat.AnnotationUUID, "x")}, want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}},
-		"with a class, versioned": {edits: []edit{classed, annotated(compat.AnnotationConfigVersion, "1")}, want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}},
+		"with a class, versioned": {edits: []edit{classed, annotated(compat.AnnotationConfigVersion, "1")}, want: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}, Annotations: map[string]string{compat.AnnotationCreating: began}}},
 	} {
 		in(t, quick, 1, func(t *testing.T, c *account) {
 			out, err := c.backend.Sync(t.Context(), c.want())
@@ -62,7 +63,7 @@ func TestKeptFirst(t *testing.T) {
 // nothing of others.
 func TestGoneOutcomes(t *testing.T) {
 	ours := annotated(compat.AnnotationUUID, "x")
-	mine := lb.Marks{Removed: []string{lb.CleanupFinalizer}, Annotations: map[string]string{compat.AnnotationUUID: "", compat.AnnotationConfigVersion: ""}}
+	mine := lb.Marks{Removed: []string{lb.CleanupFinalizer}, Annotations: map[string]string{compat.AnnotationUUID: "", compat.AnnotationConfigVersion: "", compat.AnnotationCreating: ""}}
 	for name, test := range map[string]struct {
 		edits     []edit
 		unclassed bool

@@ -28,6 +28,7 @@ type Actual struct {
 	Now time.Time
 	// LoadBalancers are those that are the Service's: one, unless all shall go.
 	LoadBalancers []cloudscale.LoadBalancer
+	Surplus       []cloudscale.LoadBalancer // made twice for the Service, and not used
 	Pools         []cloudscale.Pool
 	Listeners     []cloudscale.Listener
 	Monitors      []cloudscale.HealthMonitor
@@ -76,9 +77,17 @@ func (b *Backend) Observe(ctx context.Context, w lb.Want) (*Observation, error) 
 	if err != nil {
 		return nil, err
 	}
-	seen := &Observation{uid: string(w.Service.UID), Actual: Actual{Now: now, LoadBalancers: f.own}}
+	if len(f.own) > 1 && !w.Gone {
+		if f, err = b.chooseTwin(ctx, &w.Service, f.own, now.Add(-trust)); err != nil {
+			return nil, err
+		}
+	}
+	seen := &Observation{uid: string(w.Service.UID), Actual: Actual{Now: now, LoadBalancers: f.own, Surplus: f.surplus}}
 	if w.Gone {
 		seen.Desired, seen.Blocked = Desired{Gone: true}, f.reason
+		if len(f.own) == 0 {
+			b.awaitLostCreate(seen, w)
+		}
 		return seen, nil
 	}
 	own := seen.Actual.lb()
@@ -171,11 +180,22 @@ func (b *Backend) mayCreate(seen *Observation, w lb.Want, nodes targets) {
 		seen.Desired.Nothing = true
 		return
 	}
+	b.awaitLostCreate(seen, w)
+}
+
+// awaitLostCreate waits for a load balancer that may still appear: the answer to its
+// making was lost, or another process, which led before, began to make it.
+func (b *Backend) awaitLostCreate(seen *Observation, w lb.Want) {
 	b.mu.Lock()
-	lost := b.memos[w.Service.UID].created
+	m := b.memos[w.Service.UID]
 	b.mu.Unlock()
-	if left := lostCreate - seen.Actual.Now.Sub(lost); left > 0 && !lost.IsZero() {
-		seen.busy, seen.again = true, min(left, maxLook)
+	lost := m.created
+	if mark := w.Service.Annotations[compat.AnnotationCreating]; mark != "" && mark != m.mark && lost.IsZero() {
+		lost, _ = time.Parse(time.RFC3339, mark) // one that is none is long ago
+	}
+	// A time in the future is nobody's but a tenant's.
+	if passed := seen.Actual.Now.Sub(lost); !lost.IsZero() && passed < lostCreate && passed > -lostCreate {
+		seen.busy, seen.again = true, min(lostCreate-passed, maxLook)
 	}
 }
 

@@ -128,6 +128,7 @@ func (b *Backend) annotations(seen *Observation, result Result) map[string]strin
 	out := map[string]string{
 		compat.AnnotationUUID:          own.UUID,
 		compat.AnnotationConfigVersion: strconv.Itoa(int(seen.Version)),
+		compat.AnnotationCreating:      "",
 	}
 	if seen.Desired.Zone == "" {
 		out[compat.AnnotationZone] = own.Zone.Slug
@@ -201,7 +202,7 @@ func (b *Backend) remember(w lb.Want, seen *Observation, result Result, err erro
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.memos[w.Service.UID]
-	m, wanted := memo{told: before.told, missing: before.missing}, fingerprint(&seen.Desired)
+	m, wanted := memo{told: before.told, missing: before.missing, mark: before.mark}, fingerprint(&seen.Desired)
 	if result.Done > 0 {
 		m.told = wanted
 	}

@@ -44,9 +44,11 @@ func Plan(d Desired, a Actual) lb.Plan {
 				p.retire(i)
 			}
 		}
+		p.clear()
 	default:
 		p.own = a.lb()
 		p.update()
+		p.clear()
 	}
 	return lb.Plan{Steps: p.steps}
 }

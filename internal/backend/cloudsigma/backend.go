@@ -65,8 +65,20 @@ func New(o Options) *Backend {
 		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, warned: map[string]bool{}}
 }
 
-// Sync takes one look at a Service and does what can be done now.
+// Sync takes one look at a Service and does what can be done now. Whatever our
+// condition says, it names the addresses that the Service keeps: they are proven by it.
 func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
+	out, err := b.sync(ctx, w)
+	if out.Condition == lb.ConditionSays {
+		out.Unannounced = w.Unannounced
+		if _, ours := Reasons[out.Reason.Code]; (ours || err != nil) && !w.Gone {
+			out.Reason = out.Reason.Keeping(w.Service.Published())
+		}
+	}
+	return out, err
+}
+
+func (b *Backend) sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 	s := &w.Service
 	kept := slices.Contains(s.Finalizers, lb.CleanupFinalizer)
 	if !w.DryRun {

@@ -54,7 +54,9 @@ func Plan(d *Desired, a *account) lb.Plan {
 		d.untag(&p, a, addr, tags)
 	}
 	for _, addr := range d.Yield {
-		d.untag(&p, a, addr, []string{d.Service, d.Cluster})
+		// The tag of the Service may be the other cluster's as well, which removes it if
+		// it is not.
+		d.untag(&p, a, addr, []string{d.Cluster})
 	}
 	for _, addr := range d.Leave {
 		d.untag(&p, a, addr, []string{d.Service})

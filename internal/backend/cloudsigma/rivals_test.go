@@ -73,7 +73,8 @@ func TestClaimedAtTheSameTime(t *testing.T) {
 			t.Run(fmt.Sprint(mode, when), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					a, b := two(t, mode, 3)
-					one, other := a.create("web"), b.create("api")
+					// Their tag is one or two.
+					one, other := a.create("web"), b.create([]string{"api", "web"}[when%2])
 					if when == 5 {
 						a, b, one, other = b, a, other, one
 					}

@@ -129,7 +129,7 @@ func (w *world) readPools() {
 					nodes[a] = n.Name
 				}
 			}
-			w.ledger.SetNodes(nodes)
+			w.ledger.SetOwners(ipam.Owners{Nodes: nodes})
 			return
 		}
 		<-time.After(2 * time.Second)

@@ -5,6 +5,10 @@ import "fairlead.io/internal/lb"
 // prefix of all annotations.
 const prefix = "k8s.cloudscale.ch/"
 
+// AnnotationCreating is when Fairlead began to make the load balancer of a Service. It
+// is there until the load balancer is known.
+const AnnotationCreating = "fairlead.io/creating-since"
+
 // Annotations on Services. A present annotation is used even if it is empty;
 // defaults apply to absent ones.
 const (

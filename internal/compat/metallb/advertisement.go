@@ -149,11 +149,12 @@ func (c *collection) add(ad *advertisement) {
 }
 
 // Orphans returns the advertisements for addresses of a pool that is gone: those
-// that name it, and those that are for all pools.
-func (o *Objects) Orphans(pool string) []lb.Advertisement {
+// that name it, those that are for all pools, and those that selected it by the labels
+// that it had; nil if these are not known.
+func (o *Objects) Orphans(pool string, had map[string]string) []lb.Advertisement {
 	var out collection
 	for _, ad := range o.advertisements() {
-		if ad.invalid == nil && (ad.all() || ad.pools.Has(pool)) {
+		if ad.invalid == nil && (ad.all() || ad.pools.Has(pool) || had != nil && ad.selects(pool, had)) {
 			out.add(&ad)
 		}
 	}

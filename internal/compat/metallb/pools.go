@@ -85,6 +85,7 @@ func pool(p *metallb.IPAddressPool) lb.Pool {
 		ManualOnly:   p.Spec.AutoAssign != nil && !*p.Spec.AutoAssign,
 		SkipIPv4Ends: p.Spec.AvoidBuggyIPs,
 		SinglePool:   true,
+		Labels:       p.Labels,
 	}
 	if to := p.Spec.AllocateTo; to != nil {
 		out.Pinned = true

@@ -40,7 +40,7 @@ func TestObjects(t *testing.T) {
 				return showProblems(problems)
 			case "orphans":
 				pool, _, _ := strings.Cut(text, "\n")
-				return pool + "\n" + showAdvertisements(objects.Orphans(pool))
+				return pool + "\n" + showAdvertisements(objects.Orphans(pool, nil))
 			case "events":
 				return showEvents(t, text)
 			default:

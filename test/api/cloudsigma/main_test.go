@@ -16,11 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"fairlead.io/api/v1alpha1"
 	backend "fairlead.io/internal/backend/cloudsigma"
@@ -40,6 +42,7 @@ import (
 var theRig *rig.Rig
 
 func TestMain(m *testing.M) {
+	crlog.SetLogger(logr.Discard()) // controllers have a log of their own
 	os.Exit(rig.Main(m, sandbox.Options{NoControllers: true}, &theRig))
 }
 

@@ -132,13 +132,16 @@ func commands(kube string) map[string]script.Command {
 				ts.Check(s.cloudDo(args))
 			}
 		},
-		"reported": eventually("reported NAME CODE [REGEXP]", 2, (*story).reported),
-		"given":    eventually("given NAME ADDRESSES [INTERFACE]", 2, (*story).given),
-		"honoured": eventually("honoured NAME ADDRESSES", 2, (*story).honoured),
-		"refused":  eventually("refused NAME CODE [ADDRESSES]", 2, (*story).refused),
-		"times":    eventually("times NAME CODE NUMBER", 3, (*story).times),
-		"writes":   eventually("writes NAME NUMBER", 2, (*story).written),
-		"gone":     eventually("gone NAME", 1, (*story).gone),
+		"unannounced": eventually("unannounced NAME CODE [REGEXP]", 2, (*story).unannounced),
+		"announced":   eventually("announced NAME", 1, (*story).announced),
+		"agent":       eventually("agent NAME [STATUS REASON ANNOUNCED LISTED]", 1, (*story).agent),
+		"reported":    eventually("reported NAME CODE [REGEXP]", 2, (*story).reported),
+		"given":       eventually("given NAME ADDRESSES [INTERFACE]", 2, (*story).given),
+		"honoured":    eventually("honoured NAME ADDRESSES", 2, (*story).honoured),
+		"refused":     eventually("refused NAME CODE [ADDRESSES]", 2, (*story).refused),
+		"times":       eventually("times NAME CODE NUMBER", 3, (*story).times),
+		"writes":      eventually("writes NAME NUMBER", 2, (*story).written),
+		"gone":        eventually("gone NAME", 1, (*story).gone),
 	}
 }
 

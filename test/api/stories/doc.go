@@ -14,6 +14,11 @@
 //	metric REGEXP               wait until a line of the controller's metrics is like this
 //	state RESULT [REGEXP]       wait until the ConfigurationState of the controller says this
 //	annotated NAME KEY [VALUE]  wait until the object has this annotation; without VALUE, has it not
+//	unannounced NAME CODE       wait until the Service says that nobody answers for one of its
+//	            [REGEXP]        addresses, for this reason, in a sentence like this
+//	announced NAME              wait until it does not say that any more
+//	agent NAME [STATUS REASON   wait until the Agent's condition Ready has this status and
+//	       ANNOUNCED LISTED]    reason, and it announces and lists so many addresses; or is gone
 //	untouched NAME              the Service has nothing of ours
 //	gone NAME                   wait until the Service is
 //	aged NAME                   wait until whatever is created next is younger, by the second

@@ -15,9 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"fairlead.io/api/v1alpha1"
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
 	"fairlead.io/test/kit/cloud"
+	"fairlead.io/test/kit/leak"
 	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/script"
 )
@@ -50,7 +52,7 @@ func tell(t *testing.T, dir string, environment ...string) {
 	metrics := rig.FreeAddress(t)
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
-		goleak.VerifyNone(t, before,
+		leak.None(t, before,
 			// Idle connections to the API server, which client-go keeps for all clients.
 			goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 			goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
@@ -97,6 +99,9 @@ func (s *story) clean() {
 	}
 	rig.Eventually(s.t, "remove nodes and labels of namespaces", func() error {
 		if err := s.rig.Client.DeleteAllOf(ctx, &corev1.Node{}); err != nil {
+			return err
+		}
+		if err := s.rig.Client.DeleteAllOf(ctx, &v1alpha1.Agent{}); err != nil {
 			return err
 		}
 		var list corev1.NamespaceList

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -19,12 +20,12 @@ import (
 
 // agent is one at work.
 type agent struct {
-	node   string
-	cmd    *exec.Cmd // nsenter, whose child is the agent
-	pid    int       // of the agent
-	health int       // port
-	log    process.Log
-	ended  chan struct{}
+	node            string
+	cmd             *exec.Cmd // nsenter, whose child is the agent
+	pid             int       // of the agent
+	health, metrics int       // ports
+	log             process.Log
+	ended           chan struct{}
 }
 
 var (
@@ -37,8 +38,9 @@ var (
 func launch(t *testing.T, node string) *agent {
 	t.Helper()
 	instances++
-	p := &agent{node: node, health: 20000 + instances, ended: make(chan struct{})}
-	cmd, err := cluster.ExecCommand(context.Background(), node, fairlead, "agent", "--kubeconfig", nodeKubeconfig, "--node-name", node, "--health-address", fmt.Sprintf("127.0.0.1:%d", p.health))
+	p := &agent{node: node, health: 20000 + instances, metrics: 25000 + instances, ended: make(chan struct{})}
+	cmd, err := cluster.ExecCommand(context.Background(), node, fairlead, "agent", "--kubeconfig", nodeKubeconfig, "--node-name", node, "--health-address", fmt.Sprintf("127.0.0.1:%d", p.health),
+		"--metrics-address", fmt.Sprintf("127.0.0.1:%d", p.metrics))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,22 +77,29 @@ func (p *agent) awaitReady(t *testing.T) {
 
 // ready asks as kubelet would.
 func (p *agent) ready(ctx context.Context) error {
+	_, err := p.get(ctx, p.health, "/readyz")
+	return err
+}
+
+// get asks the agent on its loopback interface.
+func (p *agent) get(ctx context.Context, port int, path string) (string, error) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		return cluster.Dial(ctx, p.node, network, address)
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", p.health), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_ = response.Body.Close()
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the agent on %s says %s", p.node, response.Status)
+		return "", fmt.Errorf("the agent on %s says %s", p.node, response.Status)
 	}
-	return nil
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
 }
 
 func (p *agent) alive() bool {

@@ -22,7 +22,7 @@ import (
 const (
 	guide = "docs/guides/migrate-from-kube-vip.md"
 	// image is the one that the manifest and the chart name.
-	image = "fairlead/fairlead:0.1.0"
+	image = sandbox.FairleadRepository + ":0.1.0"
 )
 
 // cluster is up while the tests of this package run.
