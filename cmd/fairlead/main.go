@@ -2,6 +2,7 @@
 //
 //	fairlead controller   assigns addresses, or reports why it cannot
 //	fairlead agent        announces addresses from a node
+//	fairlead carry        keeps one address on a node without an agent
 package main
 
 import (
@@ -38,6 +39,6 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newControllerCommand(), newAgentCommand(), newAliveCommand())
+	root.AddCommand(newControllerCommand(), newAgentCommand(), newCarryCommand(), newAliveCommand())
 	return root
 }

@@ -98,13 +98,17 @@ func sharedLabels(path string) (map[string]string, error) {
 }
 
 // metricOf reads prometheus.NewDesc(name, help, labels, …), whose values are
-// gauges, the options of the client's own counters, gauges and histograms, and
+// gauges, or counters if the name ends in _total, the options of the client's own counters, gauges and histograms, and
 // prometheus.New…Vec(options, labels).
 func metricOf(n ast.Node) (metric, bool) {
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		if selected(n.Fun) == "NewDesc" {
-			return metric{name: text(n.Args[0]), kind: "gauge", help: text(n.Args[1]), labels: list(n.Args[2])}, true
+			kind := "gauge"
+			if strings.HasSuffix(text(n.Args[0]), "_total") {
+				kind = "counter"
+			}
+			return metric{name: text(n.Args[0]), kind: kind, help: text(n.Args[1]), labels: list(n.Args[2])}, true
 		}
 		if strings.HasSuffix(selected(n.Fun), "Vec") {
 			m, is := metricOf(n.Args[0])

@@ -142,6 +142,7 @@ func newAgent(background context.Context, p parts) *agent {
 	a.proxy, a.api = &proxyHealth{changed: a.poke, rules: nft.KubeProxyRules}, &apiHealth{changed: a.poke}
 	a.around = newSurroundings(p.kernel)
 	a.tables = newTables(p.tables, p.log, a.allow)
+	p.registry.MustRegister(newReceived(p.tables))
 	a.leases = dhcplease.New(background, dhcplease.Options{Node: p.node, Log: p.log, Host: leaseHost{a}, Open: p.openDHCP})
 	a.directory = newDirectory(a.leases)
 	return a

@@ -72,7 +72,8 @@ func (a *agent) refreshTenants(addr netip.Addr) {
 // that takes over from an earlier one on the node has no news for them, but logs
 // what it announces.
 func (a *agent) reportTenants(addr netip.Addr, h *holding, reason lb.Reason, last string) {
-	off := offSubnet(addr, a.links)
+	// A cloud leads an address that it has placed to the node, whatever its networks.
+	off := offSubnet(addr, a.links) && !a.directory.placed(addr)
 	strays := off && !h.offSubnet
 	var now, refused []tenancy
 	for _, o := range a.directory.tenants(addr) {

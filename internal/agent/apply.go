@@ -64,7 +64,7 @@ func (a *agent) prepare(addr netip.Addr, now time.Time) {
 	for _, iface := range want {
 		a.tables.grant(iface, now)
 	}
-	a.tables.set(addr, nft.VIP{Ports: a.directory.ports(addr), Interfaces: want})
+	a.tables.set(addr, nft.VIP{Ports: a.directory.ports(addr), Interfaces: want, Counted: a.directory.placed(addr)})
 }
 
 // raise puts addr on its interfaces. It says whether it is there now; if not, it
@@ -104,7 +104,13 @@ func (a *agent) put(addr netip.Addr, ifaces []string) error {
 		if !a.tables.fences[iface] {
 			return fmt.Errorf("the fence of %s cannot be granted", iface)
 		}
-		if err := a.kernel.Add(iface, addr); err != nil {
+		err := a.kernel.Add(iface, addr)
+		if errors.Is(err, link.ErrOccupied) && a.directory.placed(addr) {
+			// Whoever put it there, the controller says that it belongs here.
+			a.log.Warn("another program already added the address to the interface; serving it as it is", "address", addr, "interface", iface)
+			err = nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -191,7 +197,9 @@ func (a *agent) keep() {
 	var mine []link.Address
 	for addr, h := range a.held {
 		for _, iface := range h.ifaces {
-			mine = append(mine, link.Address{Interface: iface, Addr: addr})
+			if own := (link.Address{Interface: iface, Addr: addr}); !a.occupied(own) {
+				mine = append(mine, own)
+			}
 		}
 	}
 	missing, err := a.kernel.Renew(mine)
@@ -214,6 +222,13 @@ func (a *agent) restore(missing []link.Address) {
 	}
 }
 
+// occupied says whether an address of this node is on its interface without our mark:
+// another program has added it. It is not ours to renew.
+func (a *agent) occupied(own link.Address) bool {
+	i := slices.IndexFunc(a.links, func(l link.Link) bool { return l.Name == own.Interface })
+	return i >= 0 && a.links[i].Has(own.Addr)
+}
+
 // missing returns the addresses that should be on interfaces and are not.
 func (a *agent) missing() (out []link.Address) {
 	there := map[link.Address]bool{}
@@ -222,7 +237,7 @@ func (a *agent) missing() (out []link.Address) {
 	}
 	for addr, h := range a.held {
 		for _, iface := range h.ifaces {
-			if own := (link.Address{Interface: iface, Addr: addr}); !there[own] {
+			if own := (link.Address{Interface: iface, Addr: addr}); !there[own] && !a.occupied(own) {
 				out = append(out, own)
 			}
 		}

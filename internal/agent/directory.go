@@ -210,6 +210,11 @@ func (d *directory) ports(a netip.Addr) []lb.Port {
 	return out
 }
 
+// placed says whether the controller chooses the node for a.
+func (d *directory) placed(a netip.Addr) bool {
+	return slices.ContainsFunc(d.tenants(a), func(o *offer) bool { return o.Placed })
+}
+
 // names of the Services that live on a.
 func (d *directory) names(a netip.Addr) []types.NamespacedName {
 	var out []types.NamespacedName

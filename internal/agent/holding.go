@@ -10,6 +10,7 @@ import (
 
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
 )
@@ -34,6 +35,8 @@ type holding struct {
 	// an event about that.
 	tenants, refused []tenancy
 	offSubnet        bool
+	// received: a packet has arrived from outside, if packets are counted.
+	received bool
 	// inherited from an earlier agent on this node, which has written all these.
 	inherited bool
 	// failed: the kernel refused it, so many times in a row, with failure.
@@ -186,7 +189,12 @@ func (h *holding) refuses(now time.Time) bool { return h.unfit && now.Before(h.r
 
 // ifacesFor returns the interfaces on which this node would have the address.
 func (a *agent) ifacesFor(of *elect.Address) []string {
-	return carriers(of.Addr, of.InterfacesOn(a.labels), a.links, a.scope.excluded)
+	named := of.InterfacesOn(a.labels)
+	if of.Placed && len(named) == 0 {
+		// The networks of the node say nothing about an address that a cloud leads to it.
+		named = []string{link.Primary(lb.FamilyOf(of.Addr), a.links)}
+	}
+	return carriers(of.Addr, named, a.links, a.scope.excluded)
 }
 
 // ifacesOf is ifacesFor; an address that is leased is where the lease is.

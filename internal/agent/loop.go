@@ -28,9 +28,10 @@ const (
 // loop runs until ctx ends and everything is handed over, or left to a successor.
 func (a *agent) loop(ctx context.Context) {
 	renew, keep := time.NewTicker(renewPeriod), time.NewTicker(keepPeriod)
-	recheck := time.NewTicker(recheckPeriod)
+	recheck, count := time.NewTicker(recheckPeriod), time.NewTicker(countPeriod)
 	defer renew.Stop()
 	defer recheck.Stop()
+	defer count.Stop()
 	defer keep.Stop()
 	done := ctx.Done()
 	for {
@@ -61,6 +62,8 @@ func (a *agent) loop(ctx context.Context) {
 			a.leases.Heard(n)
 		case <-keep.C:
 			a.keep()
+		case <-count.C:
+			a.logFirstPackets()
 		case <-recheck.C:
 			a.kernel.Recheck()
 		case <-renew.C:
@@ -185,7 +188,7 @@ func (a *agent) refreshPorts(addr netip.Addr) {
 	if h := a.held[addr]; h != nil && h.up {
 		ifaces = h.ifaces
 	}
-	a.tables.setPorts(addr, a.directory.ports(addr), ifaces)
+	a.tables.setPorts(addr, a.directory.ports(addr), ifaces, a.directory.placed(addr))
 }
 
 // left says whether a leaving node is done: everything was taken over, or nobody

@@ -50,6 +50,8 @@ type Tables interface {
 	Renew(ifaces []string) (lost []string, err error)
 	Revoke(iface string) error
 	Tampered() <-chan struct{}
+	// Counts is what has arrived from outside for addresses that are counted.
+	Counts() (map[nft.Flow]nft.Count, error)
 	Delete() error
 	Close() error
 }

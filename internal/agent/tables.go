@@ -56,11 +56,12 @@ func (t *tables) set(addr netip.Addr, v nft.VIP) {
 }
 
 // setPorts notes which ports of addr are open on this node, which has the address
-// on these interfaces, or on none.
-func (t *tables) setPorts(addr netip.Addr, ports []lb.Port, ifaces []string) {
+// on these interfaces, or on none, and whether packets are counted.
+func (t *tables) setPorts(addr netip.Addr, ports []lb.Port, ifaces []string, counted bool) {
 	have, known := t.state.VIPs[addr]
-	if !known || !slices.Equal(have.Ports, ports) || !slices.Equal(have.Interfaces, ifaces) {
-		t.set(addr, nft.VIP{Ports: ports, Interfaces: ifaces})
+	counted = counted && len(ports) > 0 && len(ifaces) > 0
+	if !known || !slices.Equal(have.Ports, ports) || !slices.Equal(have.Interfaces, ifaces) || have.Counted != counted {
+		t.set(addr, nft.VIP{Ports: ports, Interfaces: ifaces, Counted: counted})
 	}
 }
 

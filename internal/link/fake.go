@@ -101,8 +101,10 @@ func (f *Fake) on(verb, ifname string, a netip.Addr, do func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := error(nil)
-	if f.find(f.links, ifname) == nil {
+	if l := f.find(f.links, ifname); l == nil {
 		err = ErrNoInterface
+	} else if verb == "add" && l.Has(a) {
+		err = ErrOccupied
 	} else if f.Fail != nil {
 		err = f.Fail(verb, ifname, a)
 	}

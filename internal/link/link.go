@@ -21,6 +21,8 @@ type Link struct {
 	// Global says by family whether it has a usable address of global scope of
 	// its own.
 	Global [2]bool
+	// Default says by family whether the node's default route leads out of it.
+	Default [2]bool
 	// Prefixes are its own addresses with their prefix lengths, without ours, in
 	// order.
 	Prefixes []netip.Prefix
@@ -39,7 +41,7 @@ type Link struct {
 
 func (l Link) equal(o Link) bool {
 	return l.Name == o.Name && l.Index == o.Index && bytes.Equal(l.MAC, o.MAC) && l.Up == o.Up &&
-		l.Global == o.Global && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Loopback == o.Loopback &&
+		l.Global == o.Global && l.Default == o.Default && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Loopback == o.Loopback &&
 		l.Crossing == o.Crossing && l.Silent == o.Silent
 }
 

@@ -30,9 +30,10 @@ type Links struct {
 	changed chan struct{}
 	done    chan struct{}
 
-	mu      sync.Mutex
-	devices map[int]*device // by index
-	err     error           // why events have ended
+	mu       sync.Mutex
+	devices  map[int]*device // by index
+	defaults defaultRoutes
+	err      error // why events have ended
 }
 
 // Watch reads the interfaces and follows them until ctx ends.
@@ -44,7 +45,7 @@ func Watch(ctx context.Context) (*Links, error) {
 // entering it takes CAP_SYS_ADMIN.
 func WatchIn(ctx context.Context, ns netns.NsHandle) (*Links, error) {
 	events, err := nl.SubscribeAt(ns, netns.None(), unix.NETLINK_ROUTE,
-		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
+		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("follow interfaces: %w", err)
 	}
@@ -105,10 +106,7 @@ func (l *Links) Changed() <-chan struct{} { return l.changed }
 func (l *Links) List() []Link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]Link, 0, len(l.devices))
-	for _, d := range l.devices {
-		out = append(out, d.view())
-	}
+	out := list(l.devices, l.defaults)
 	slices.SortFunc(out, func(a, b Link) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
@@ -182,13 +180,17 @@ func (l *Links) reload() error {
 	if err := l.readAddresses(devices); err != nil {
 		return err
 	}
+	defaults, err := l.readRoutes()
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	same := maps.EqualFunc(l.devices, devices, func(a, b *device) bool { return a.view().equal(b.view()) })
+	same := l.defaults == defaults && maps.EqualFunc(l.devices, devices, func(a, b *device) bool { return a.view().equal(b.view()) })
 	if !same || !slices.Equal(ours(l.devices), ours(devices)) {
 		l.signal()
 	}
-	l.devices = devices
+	l.devices, l.defaults = devices, defaults
 	return nil
 }
 
@@ -252,6 +254,8 @@ func (l *Links) handle(m syscall.NetlinkMessage) {
 		}
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		err = l.handleAddress(m)
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		err = l.handleRoute(m.Data)
 	}
 	if err != nil {
 		l.signal() // whatever it was, the caller had better look

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"fairlead.io/internal/lb"
 )
 
 // Fake is a Table without a kernel, for tests: it has the same methods, and fences
@@ -23,6 +25,36 @@ type Fake struct {
 	standing []string
 	tampered chan struct{}
 	deleted  bool
+	counts   map[Flow]Count
+}
+
+// Receive counts a packet for a port of an address, if it is counted.
+func (f *Fake) Receive(a netip.Addr, p lb.Port) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if v := f.vips[a]; !v.Counted || !slices.Contains(v.Ports, p) {
+		return
+	}
+	if f.counts == nil {
+		f.counts = map[Flow]Count{}
+	}
+	n := f.counts[Flow{a, p}]
+	f.counts[Flow{a, p}] = Count{n.Packets + 1, n.Bytes + 64}
+}
+
+// Counts is as Table.Counts.
+func (f *Fake) Counts() (map[Flow]Count, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[Flow]Count{}
+	for a, v := range f.vips {
+		for _, p := range v.Ports {
+			if v.Counted {
+				out[Flow{a, p}] = f.counts[Flow{a, p}]
+			}
+		}
+	}
+	return out, nil
 }
 
 // Reopen returns the tables as the next agent finds them.

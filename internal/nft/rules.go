@@ -30,6 +30,7 @@ const (
 	kindOwned
 	kindPorts
 	kindAlive
+	kindSeen
 )
 
 // set is one of our sets. ARP is IPv4's, so what concerns only ARP is in the
@@ -51,11 +52,12 @@ var (
 	ports     = [...]*set{{inetTable, "ports4", kindPorts, lb.IPv4, 6}, {inetTable, "ports6", kindPorts, lb.IPv6, 7}}
 	inetOwned = &set{inetTable, "owned6", kindOwned, lb.IPv6, 8}
 	inetAlive = &set{inetTable, "alive", kindAlive, lb.IPv6, 9}
+	seen      = [...]*set{{inetTable, "seen4", kindSeen, lb.IPv4, 10}, {inetTable, "seen6", kindSeen, lb.IPv6, 11}}
 
 	alive = []*set{arpAlive, inetAlive}
 	// Elements are written in this order: fences last, as they start to run out
 	// when they are written.
-	sets = []*set{arpVIPs, arpOwned, vips[0], vips[1], ports[0], ports[1], inetOwned, arpAlive, inetAlive}
+	sets = []*set{arpVIPs, arpOwned, vips[0], vips[1], ports[0], ports[1], seen[0], seen[1], inetOwned, arpAlive, inetAlive}
 )
 
 // nft returns s as the library has it. The library counts IDs in a variable of
@@ -72,9 +74,9 @@ func (s *set) nft() *nftables.Set {
 	case kindOwned:
 		n.KeyType = nftables.MustConcatSetType(nftables.TypeIFName, addr)
 		n.Concatenation = true
-	case kindPorts:
+	case kindPorts, kindSeen:
 		n.KeyType = nftables.MustConcatSetType(addr, nftables.TypeInetProto, nftables.TypeInetService)
-		n.Concatenation = true
+		n.Concatenation, n.Counter = true, s.kind == kindSeen
 	case kindAlive:
 		n.KeyType = nftables.TypeIFName
 		n.KeyByteOrder = binaryutil.NativeEndian
@@ -155,13 +157,16 @@ func prerouting() [][]expr.Any {
 	return rules
 }
 
-// offered lets packets to Service ports through to kube-proxy.
+// offered lets packets to Service ports through to kube-proxy. First it counts those
+// that come from outside, which is by an interface that carries addresses: each element
+// of seen has a counter, and to find it is to count.
 func offered(f lb.Family) [][]expr.Any {
 	// All three protocols have the destination port in the same place.
 	after := reg32(addrLen(f) / 4)
+	key := rule(destination(f, regKey), l4proto(after), payload(expr.PayloadBaseTransportHeader, 2, 2, after+1))
 	return [][]expr.Any{
-		rule(destination(f, regKey), l4proto(after), payload(expr.PayloadBaseTransportHeader, 2, 2, after+1),
-			in(ports[f], regKey), accept()),
+		rule(iifname(), in(inetAlive, regName), key, in(seen[f], regKey)),
+		rule(key, in(ports[f], regKey), accept()),
 		rule(goTo("refuse")),
 	}
 }

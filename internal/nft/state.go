@@ -25,6 +25,9 @@ type VIP struct {
 	// Interfaces on which this node answers for the address; none means that
 	// the address is another node's.
 	Interfaces []string
+	// Counted: packets from outside are counted for each port while the address is
+	// this node's.
+	Counted bool
 }
 
 // protocols are those a Service port can have.
@@ -45,6 +48,7 @@ func (v VIP) normal() (VIP, error) {
 	n.Ports = slices.Compact(n.Ports)
 	slices.Sort(n.Interfaces)
 	n.Interfaces = slices.Compact(n.Interfaces)
+	n.Counted = v.Counted && len(n.Ports) > 0 && len(n.Interfaces) > 0
 	for _, p := range n.Ports {
 		if protocols[p.Protocol] == 0 {
 			return VIP{}, fmt.Errorf("protocol %q of port %d is not TCP, UDP or SCTP", p.Protocol, p.Number)
@@ -66,7 +70,7 @@ func comparePorts(a, b lb.Port) int {
 }
 
 func (v VIP) equal(o VIP) bool {
-	return slices.Equal(v.Ports, o.Ports) && slices.Equal(v.Interfaces, o.Interfaces)
+	return slices.Equal(v.Ports, o.Ports) && slices.Equal(v.Interfaces, o.Interfaces) && v.Counted == o.Counted
 }
 
 func checkName(ifname string) error {
@@ -89,7 +93,8 @@ func elements(a netip.Addr, v VIP) []element {
 			for _, name := range v.Interfaces {
 				out = append(out, element{s, pad(name) + addr})
 			}
-		case s.kind == kindPorts && s.family == f:
+		case s.kind == kindSeen && !v.Counted:
+		case (s.kind == kindPorts || s.kind == kindSeen) && s.family == f:
 			for _, p := range v.Ports {
 				out = append(out, element{s, addr + portKey(p)})
 			}
@@ -112,6 +117,16 @@ func portKey(p lb.Port) string {
 	return string(key)
 }
 
+// portOf is the inverse of portKey.
+func portOf(key string) (lb.Port, bool) {
+	for name, number := range protocols {
+		if key[0] == number {
+			return lb.Port{Protocol: name, Number: binary.BigEndian.Uint16([]byte(key[4:]))}, true
+		}
+	}
+	return lb.Port{}, false
+}
+
 // assemble is the inverse of elements: it puts elements read from the kernel
 // together again. It says whether they are exactly what we would have written
 // for that state; if not, somebody else did.
@@ -124,12 +139,11 @@ func assemble(all []element) (State, bool) {
 		case kindOwned:
 			v.Interfaces = append(v.Interfaces, rest)
 		case kindPorts:
-			for name, number := range protocols {
-				if rest[0] == number {
-					port := binary.BigEndian.Uint16([]byte(rest[4:]))
-					v.Ports = append(v.Ports, lb.Port{Protocol: name, Number: port})
-				}
+			if p, ok := portOf(rest); ok {
+				v.Ports = append(v.Ports, p)
 			}
+		case kindSeen:
+			v.Counted = true
 		case kindVIPs, kindAlive: // the one says no more, the other is no part of the state
 		}
 		state.VIPs[a] = v

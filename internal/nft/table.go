@@ -26,6 +26,8 @@ type Table struct {
 	state *conn
 	have  map[netip.Addr]VIP // what is in the kernel
 	stale bool               // have is not to be relied on
+	// earlier is what was counted before the tables were last rebuilt.
+	earlier map[Flow]Count
 
 	// fence is the socket for fences: a large Apply must not make them late. Its
 	// lock also guards until. To hold both locks, take that of state first.
@@ -187,6 +189,9 @@ func (t *Table) rebuild(s State, fences []string) error {
 			until[name] = now.Add(FenceTime)
 			c.add = append(c.add, fenceOf(name)...)
 		}
+	}
+	if earlier, err := t.counts(); err == nil { // otherwise somebody has removed them
+		t.earlier = earlier
 	}
 	t.state.undefine()
 	if err := errors.Join(t.state.define(), t.state.addElements(c.add)); err != nil {
