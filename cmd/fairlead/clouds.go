@@ -32,6 +32,8 @@ type inCloud struct {
 	services controller.Backend
 	// adoptFrom are the clusters whose load balancers Services of this one may name.
 	adoptFrom []string
+	// podImage is that of the pods that carry addresses where nodes have no agents.
+	podImage string
 }
 
 // clouds are all of them.

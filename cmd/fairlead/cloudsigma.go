@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	backend "fairlead.io/internal/backend/cloudsigma"
+	"fairlead.io/internal/carrypods"
 	"fairlead.io/internal/cloudsigma"
 	compat "fairlead.io/internal/compat/cloudsigma"
 	"fairlead.io/internal/config"
@@ -42,8 +43,17 @@ func addCloudSigma(_ context.Context, o *controller.Options, use inCloud) error 
 	if use.servesClasses {
 		services := use.services
 		class := o.Config.Class("")
-		services.Backend = backend.New(backend.Options{Client: client, Cluster: o.Config.ClusterName, Log: o.Log,
-			Unclassed: class != nil && class.Backend == config.CloudSigma})
+		b := backend.Options{Client: client, Cluster: o.Config.ClusterName, Log: o.Log,
+			Unclassed: class != nil && class.Backend == config.CloudSigma}
+		if o.Config.CloudSigma.Pods {
+			pods, err := carrypods.New(o.REST, o.Log)
+			if err != nil {
+				return err
+			}
+			b.Pods, b.PodImage, b.PodInterface = pods, use.podImage, o.Config.CloudSigma.Interface
+			o.Log.Info("pods carry addresses: agents are not used", "image", use.podImage)
+		}
+		services.Backend = backend.New(b)
 		services.Plans, services.Workers = true, cloudWorkers
 		o.Backends[config.CloudSigma] = services
 		o.Dialects = append(o.Dialects, compat.Dialect{})

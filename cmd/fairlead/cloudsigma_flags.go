@@ -19,6 +19,9 @@ const (
 	envEnableCSIToken = "CLOUDSIGMA_ENABLE_CSI_TOKEN"
 )
 
+// imageRepository is where the image is if nobody says otherwise: no registry has it.
+const imageRepository = "fairlead.invalid/fairlead"
+
 // cloudsigmaFlags are the flags of CloudSigma's controller manager. Most of them are
 // as good as an environment variable, and count more.
 type cloudsigmaFlags struct {
@@ -28,6 +31,7 @@ type cloudsigmaFlags struct {
 	legacy        bool
 	disableIPPool bool
 	csiToken      bool
+	podImage      string
 	kubeconfig    string
 	metrics       string
 	health        string
@@ -53,6 +57,7 @@ func (c *cloudsigmaFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&c.legacy, "enable-legacy-credentials", false, "use name and password of a CloudSigma user although OAuth is configured (default: $"+cloudsigma.EnvLegacyCredentials+")")
 	f.BoolVar(&c.disableIPPool, "disable-lb-ip-pool", false, "leave all Services alone that CloudSigma would serve, and manage Nodes only (default: $"+envDisableIPPool+")")
 	f.BoolVar(&c.csiToken, "enable-csi-token", false, "refused: Fairlead writes no token for the CSI driver")
+	f.StringVar(&c.podImage, "pod-image", "", "image of the pods that carry addresses at CloudSigma where nodes have no agents: with cloudsigma.pods in the configuration file, or without that file (default: "+imageRepository+" with the version of the controller)")
 	f.StringVar(&c.kubeconfig, "tenant-kubeconfig", "", "the same as --kubeconfig")
 	f.StringVar(&c.metrics, "metrics-bind-address", "", "the same as --metrics-address")
 	f.StringVar(&c.health, "health-probe-bind-address", "", "the same as --health-address")

@@ -144,7 +144,7 @@ or anywhere with access to the API server.`,
 		setup.Add(&o, names)
 		var n nodes.Options
 		ccm.nodes(&n)
-		if err := addClouds(c.Context(), &o, inCloud{getenv: getenv, nodes: n, services: cloud, adoptFrom: adoptFrom}); err != nil {
+		if err := addClouds(c.Context(), &o, inCloud{getenv: getenv, nodes: n, services: cloud, adoptFrom: adoptFrom, podImage: cmp.Or(sigma.podImage, imageRepository+":"+version)}); err != nil {
 			return err
 		}
 		o.Reasons, o.Version = reasons.All, version

@@ -44,9 +44,12 @@ type Configuration struct {
 // CloudSigmaOptions say how nodes at CloudSigma carry addresses.
 type CloudSigmaOptions struct {
 	// Interface of the nodes that carries the addresses, such as "ens3". Default: the
-	// interfaces whose own network has the address or, if there is none, all that lead
-	// outside.
+	// one with the node's default route, or else the first that leads outside.
 	Interface string `json:"interface,omitempty"`
+
+	// Pods says that the nodes have no agents: the controller runs a pod for each address
+	// on the node that carries it. Default: false; true without a configuration file.
+	Pods bool `json:"pods,omitempty"`
 }
 
 // Nodes says which cloud's node controllers run.
@@ -143,6 +146,7 @@ func FromEnv(getenv func(string) string, clouds ...Cloud) (*Configuration, error
 	for _, cloud := range clouds {
 		c.Classes = append(c.Classes, Class{Backend: Backend(cloud)})
 		c.Nodes.Cloud = cloud
+		c.CloudSigma.Pods = cloud == CloudSigmaNodes
 	}
 	provided, err := fromKubeVIP(getenv)
 	if err != nil {

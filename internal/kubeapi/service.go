@@ -53,6 +53,7 @@ func Service(s *corev1.Service) *lb.Service {
 			Local:               s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
 			HealthCheckNodePort: uint16(s.Spec.HealthCheckNodePort),
 			Selector:            s.Spec.Selector,
+			ClusterIP:           clusterIP(s),
 			Affinity:            affinity(s),
 			SourceRanges:        s.Spec.LoadBalancerSourceRanges,
 		},
@@ -122,6 +123,14 @@ func families(s *corev1.Service) []lb.Family {
 		out = append(out, lb.IPv4)
 	}
 	return out
+}
+
+// clusterIP is the first address of s inside the cluster.
+func clusterIP(s *corev1.Service) string {
+	if s.Spec.ClusterIP == corev1.ClusterIPNone {
+		return ""
+	}
+	return s.Spec.ClusterIP
 }
 
 func familyPolicy(s *corev1.Service) lb.FamilyPolicy {

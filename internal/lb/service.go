@@ -96,6 +96,7 @@ type Frontend struct {
 	Local               bool
 	HealthCheckNodePort uint16
 	Selector            map[string]string
+	ClusterIP           string // "" if it has none
 	// Affinity is how long a client stays with one pod; 0 is not at all.
 	Affinity time.Duration
 	// SourceRanges are the networks that may connect, as they are written; empty is

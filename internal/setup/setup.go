@@ -55,7 +55,7 @@ func Add(o *controller.Options, n Names) {
 	}
 	o.Backends[config.Announce] = controller.Backend{Backend: announces}
 	o.Backends[config.KubeVIP] = controller.Backend{Backend: provides}
-	o.GossipKey = slices.ContainsFunc(served, func(b config.Backend) bool { return b == config.Announce || b.Places() })
+	o.GossipKey = slices.ContainsFunc(served, func(b config.Backend) bool { return b == config.Announce || b.Places() && !o.Config.CloudSigma.Pods })
 	if o.Config.Uses(metallb.Dialect{}.Name()) {
 		o.Reporters = append(o.Reporters, func(t controller.Tools) controller.Reporter {
 			return metallbstatus.NewReporter(t, n.MetalLBNamespace, n.Pod)

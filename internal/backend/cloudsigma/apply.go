@@ -161,6 +161,7 @@ func (b *Backend) report(w *lb.Want, seen *observation, out *lb.Outcome, was map
 	for _, p := range seen.desired.Placed {
 		log := b.log.With("address", p.Address.String(), "service", service, "node", p.Node)
 		moved := p.Why == "" && p.Server != "" && !slices.Contains(was[p.Address], p.Server)
+		before := w.Service.Carriers[p.Address]
 		switch published := seen.desired.Published[p.Address]; {
 		case moved && len(was[p.Address]) > 0:
 			from := was[p.Address][0]
@@ -174,6 +175,9 @@ func (b *Backend) report(w *lb.Want, seen *observation, out *lb.Outcome, was map
 			}
 		case !published:
 			log.Info("Assigned address")
+		case b.pods != nil && p.Why == "" && p.Server == "" && len(before) == 1 && before[0] != p.Node && before[0] != lb.AnyNode:
+			out.Tell = append(out.Tell, Reasons.With(AddressMoved, p.Address, "node "+before[0], p.Node, whyNotNode(seen.nodes, before[0])))
+			log.Info("Moved address", "from", before[0])
 		case first:
 			log.Info("Recovered address")
 		}
@@ -183,14 +187,28 @@ func (b *Backend) report(w *lb.Want, seen *observation, out *lb.Outcome, was map
 	}
 }
 
+// whyNotNode says why a node does not carry an address any more.
+func whyNotNode(nodes []candidate, name string) string {
+	for _, c := range nodes {
+		if c.node.Name == name {
+			return whyNotCandidate(&c)
+		}
+	}
+	return "the node is gone"
+}
+
+func whyNotCandidate(c *candidate) string {
+	if c.obstacle != "" {
+		return c.obstacle
+	}
+	return "it is on the other node as well"
+}
+
 // whyNot says why a server does not carry an address any more.
 func whyNot(nodes []candidate, server string) string {
 	for _, c := range nodes {
 		if c.server != nil && c.server.UUID == server {
-			if c.obstacle != "" {
-				return c.obstacle
-			}
-			return "it is on the other node as well"
+			return whyNotCandidate(&c)
 		}
 	}
 	return "it is no node of this cluster"

@@ -27,6 +27,11 @@ type Options struct {
 	// another type had addresses by no other sign than its finalizer.
 	Unclassed bool
 	Log       *slog.Logger
+
+	// Pods carry addresses where nodes have no agents; nil where agents do. They run
+	// PodImage, and PodInterface carries the addresses; "" is the primary one.
+	Pods                   Pods
+	PodImage, PodInterface string
 }
 
 // Backend gives Services addresses of an account. It is safe for concurrent use,
@@ -36,6 +41,9 @@ type Backend struct {
 	cluster   string
 	unclassed bool
 	log       *slog.Logger
+
+	pods                   Pods // nil where agents carry addresses
+	podImage, podInterface string
 
 	locks cloud.Locks // of addresses
 
@@ -66,6 +74,7 @@ type memo struct {
 // New makes a backend.
 func New(o Options) *Backend {
 	return &Backend{client: o.Client, cluster: o.Cluster, unclassed: o.Unclassed, log: o.Log,
+		pods: o.Pods, podImage: o.PodImage, podInterface: o.PodInterface,
 		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, warned: map[string]bool{}, agents: map[string]bool{}}
 }
 
@@ -94,6 +103,9 @@ func (b *Backend) sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 	case !w.Gone && !kept && !w.DryRun && len(w.Verdict.Addresses) > 0:
 		return lb.Outcome{Keep: true, Marks: lb.Marks{Finalizers: []string{lb.CleanupFinalizer}}}, nil
 	}
+	if err := b.recall(ctx, &w); err != nil {
+		return failed(&w, err), err
+	}
 	seen, unlock, err := b.look(ctx, &w)
 	if err != nil {
 		return failed(&w, err), err
@@ -104,10 +116,18 @@ func (b *Backend) sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 		dry(&out, &w, seen)
 		return out, nil
 	}
-	done, err := b.apply(ctx, &w, seen, &out)
-	out.Done = done
+	var again time.Duration
+	if err = b.drop(ctx, seen); err == nil {
+		out.Done, err = b.apply(ctx, &w, seen, &out)
+	}
+	if err == nil {
+		again, err = b.carry(ctx, s, seen)
+	}
 	if wrong := b.conclude(&out, &w, seen, err); wrong != nil {
 		return out, wrong
+	}
+	if again > 0 && (out.Again == 0 || again < out.Again) {
+		out.Again = again
 	}
 	return out, nil
 }

@@ -51,7 +51,7 @@ func (o *observation) block(r lb.Reason) {
 func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	s := &w.Service
 	published := s.Published()
-	o := &observation{account: a, nodes: candidates(w.Nodes, a, localTo(s, w.Endpoints))}
+	o := &observation{account: a, nodes: candidates(w.Nodes, a, localTo(s, w.Endpoints), b.pods != nil)}
 	o.desired = Desired{Cluster: compat.ClusterTag(b.cluster), Service: compat.ServiceTag(s.Key), Keep: map[netip.Addr][]string{}, Published: map[netip.Addr]bool{}}
 	for _, addr := range published {
 		o.desired.Published[addr] = true
@@ -84,7 +84,7 @@ func (b *Backend) wanted(o *observation, w *lb.Want, addr netip.Addr) {
 	for key := range b.holders(addr, w) {
 		o.desired.Keep[addr] = append(o.desired.Keep[addr], compat.ServiceTag(key))
 	}
-	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), b.chosen[addr])
+	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), b.chosen[addr], b.pods != nil)
 	if c, left := b.awaited(o, addr); c != nil {
 		p, o.again = placement{Address: addr}.on(c), left
 	}

@@ -23,11 +23,13 @@ type candidate struct {
 	server *cloudsigma.Server // nil if it is not known
 	// obstacle is why the node cannot carry an address; "" if it can.
 	obstacle string
+	// dead says that nothing runs there that could end in order.
+	dead bool
 }
 
 // candidates are all nodes, sorted by name. local are the nodes with a serving
-// endpoint; nil if that does not matter.
-func candidates(nodes []lb.Node, a *account, local map[string]bool) []candidate {
+// endpoint; nil if that does not matter. Agents are needed unless pods carry addresses.
+func candidates(nodes []lb.Node, a *account, local map[string]bool, pods bool) []candidate {
 	out := make([]candidate, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
@@ -43,11 +45,12 @@ func candidates(nodes []lb.Node, a *account, local map[string]bool) []candidate 
 			c.obstacle = "its agent stopped answering"
 		case !n.Receives:
 			c.obstacle = "it is excluded from load balancing, or about to be removed"
-		case !n.Agent:
+		case !n.Agent && !pods:
 			c.obstacle = noAgent
 		case local != nil && !local[n.Name]:
 			c.obstacle = "no pod of the Service serves there"
 		}
+		c.dead = c.server == nil || c.server.Status == cloudsigma.Stopped || c.server.Status == cloudsigma.Paused || !n.Ready || n.Lost
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(x, y candidate) int { return strings.Compare(x.node.Name, y.node.Name) })
@@ -99,8 +102,9 @@ type placement struct {
 // place decides where an address is to be. It stays on a node that may carry it: the
 // one that has a card for it, or was chosen before (chosen). Otherwise nodes whose own
 // card may have any subscribed address come first, for they need none; then the node
-// with the fewest addresses (load), control-plane and cordoned nodes last.
-func place(addr netip.Addr, a *account, all []candidate, load map[string]int, chosen string) placement {
+// with the fewest addresses (load), control-plane and cordoned nodes last. Where pods
+// carry addresses, one node is chosen in any case.
+func place(addr netip.Addr, a *account, all []candidate, load map[string]int, chosen string, pods bool) placement {
 	p := placement{Address: addr}
 	var best, kept *candidate
 	var manual []string
@@ -121,7 +125,7 @@ func place(addr netip.Addr, a *account, all []candidate, load map[string]int, ch
 		if slices.Contains(attached, c.server.UUID) {
 			return p.on(c) // it stays
 		}
-		if c.node.Name == chosen && !isManual {
+		if c.node.Name == chosen && (pods || !isManual) {
 			kept = c
 		}
 		if best == nil || c.before(best, isManual, ip.Subscribed() && best.manual(addr), load) {
@@ -130,11 +134,15 @@ func place(addr netip.Addr, a *account, all []candidate, load map[string]int, ch
 	}
 	switch {
 	case best == nil:
-		p.Why = obstacles(all)
+		p.Why = obstacles(all, pods)
+	case kept != nil && ip.Subscribed() && kept.manual(addr):
+		return p.with(kept)
 	case kept != nil:
 		return p.on(kept)
 	case !ip.Subscribed() || !best.manual(addr):
 		return p.on(best)
+	case pods:
+		return p.with(best)
 	case any:
 		p.Carriers = []string{lb.AnyNode}
 	default:
@@ -145,6 +153,12 @@ func place(addr netip.Addr, a *account, all []candidate, load map[string]int, ch
 
 func (p placement) on(c *candidate) placement {
 	p.Node, p.Server, p.Carriers = c.node.Name, c.server.UUID, []string{c.node.Name}
+	return p
+}
+
+// with is on without a card for the address.
+func (p placement) with(c *candidate) placement {
+	p.Node, p.Carriers = c.node.Name, []string{c.node.Name}
 	return p
 }
 
@@ -183,12 +197,12 @@ func last(a, b bool) int {
 const maxObstacles = 5
 
 // obstacles of all nodes, as a sentence without its full stop.
-func obstacles(all []candidate) string {
+func obstacles(all []candidate, pods bool) string {
 	if len(all) == 0 {
 		return "there is no node"
 	}
-	if !slices.ContainsFunc(all, func(c candidate) bool { return c.node.Agent }) {
-		return "no node has an agent that works; install Fairlead's agents (chart value agent.enabled)"
+	if !pods && !slices.ContainsFunc(all, func(c candidate) bool { return c.node.Agent }) {
+		return "no node has an agent that works; install Fairlead's agents (chart value agent.enabled), or set cloudsigma.pods in the configuration"
 	}
 	var parts []string
 	for i, c := range all {

@@ -3,6 +3,7 @@ package cloudsigma
 import (
 	"context"
 	"maps"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,8 +16,22 @@ import (
 const watchPause = 10 * time.Second
 
 // Run wakes all Services when the cloud says that a server has started, stopped, come
-// or gone.
+// or gone, and those whose pod has changed.
 func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	if b.pods != nil {
+		running.Go(func() {
+			err := b.pods.Run(ctx, func(name string) {
+				if services := b.servicesOf(name); len(services) > 0 {
+					wake(services...)
+				}
+			})
+			if err != nil && ctx.Err() == nil {
+				b.log.Error("pods that carry addresses are not watched", "error", err)
+			}
+		})
+	}
 	var before map[string]string
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()

@@ -47,6 +47,8 @@ type world struct {
 	told     []lb.Reason
 	// restarts: every look is that of a new process.
 	restarts bool
+	// pods carry addresses, if they are not nil.
+	pods Pods
 }
 
 func newWorld(t *testing.T, k simulated.Knobs, nodes, addresses int) *world {
@@ -98,7 +100,7 @@ func (w *world) restart() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.backend = New(Options{Client: client, Cluster: w.cluster, Log: slog.New(slog.DiscardHandler)})
+	w.backend = New(Options{Client: client, Cluster: w.cluster, Log: slog.New(slog.DiscardHandler), Pods: w.pods, PodImage: "fairlead"})
 	w.ledger, w.yielded = ipam.New(), map[types.UID]bool{}
 	w.ledger.SetWords(map[lb.Dialect]lb.Words{dialect.Format: dialect.Dialect{}.Words(), lb.Native: native.Words})
 	w.readPools()
