@@ -115,9 +115,11 @@ func boot(t *testing.T, proxy string, flags ...string) *cluster {
 	return c
 }
 
-// install makes the Secret that the manifest asks for, applies the manifest, and leads
-// it to the simulated cloud.
-func (c *cluster) install() {
+// endpoint of the simulated cloud, for nodes and pods.
+const endpoint = "http://10.77.0.2:8080/api/2.0"
+
+// storeCredentials makes the Secret that the manifest asks for.
+func (c *cluster) storeCredentials() {
 	c.t.Helper()
 	token, err := os.ReadFile(filepath.Join(c.StateDir, "cloud", "token"))
 	if err != nil {
@@ -126,6 +128,12 @@ func (c *cluster) install() {
 	c.kubectl("create", "secret", "generic", "cloudsigma-credentials", "--namespace=kube-system",
 		"--from-literal=region=zrh", "--from-literal=cluster-name="+clusterName,
 		"--from-literal=username=user@example.com", "--from-literal=password="+strings.TrimSpace(string(token)))
+}
+
+// install applies the manifest, which is led to the simulated cloud.
+func (c *cluster) install() {
+	c.t.Helper()
+	c.storeCredentials()
 	raw, err := os.ReadFile(tree.Path("deploy", "cloudsigma.yaml"))
 	if err != nil {
 		c.t.Fatal(err)
@@ -134,11 +142,30 @@ func (c *cluster) install() {
 	if n := strings.Count(string(raw), env); n != 1 || !strings.Contains(string(raw), "image: "+image+"\n") {
 		c.t.Fatalf("the manifest is not what this test knows: %d × %q", n, env)
 	}
-	endpoint := "        env:\n        - {name: CLOUDSIGMA_API_ENDPOINT, value: \"http://10.77.0.2:8080/api/2.0\"}\n        - name: CLOUDSIGMA_REGION\n"
-	c.apply(strings.Replace(string(raw), env, endpoint, 1))
+	led := "        env:\n        - {name: CLOUDSIGMA_API_ENDPOINT, value: \"" + endpoint + "\"}\n        - name: CLOUDSIGMA_REGION\n"
+	c.apply(strings.Replace(string(raw), env, led, 1))
 	for _, daemons := range []string{"fairlead-controller", "fairlead-agent"} {
 		c.kubectl("rollout", "status", "daemonset/"+daemons, "--namespace=kube-system", "--timeout=2m")
 	}
+	c.initialized()
+}
+
+// installChart installs the chart with these values.
+func (c *cluster) installChart(values ...string) {
+	c.t.Helper()
+	c.storeCredentials()
+	cmd := exec.CommandContext(c.t.Context(), "go", "tool", "-modfile=tools.mod", "helm", "install", "fairlead", "charts/fairlead", "--namespace=kube-system",
+		"--set", "cloudsigma.enabled=true,controller.kind=DaemonSet,cloudsigma.apiEndpoint="+endpoint, "--set", strings.Join(values, ","), "--wait", "--timeout=2m")
+	cmd.Dir, cmd.Env = tree.Path(), append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("helm install: %v\n%s", err, out)
+	}
+	c.initialized()
+}
+
+// initialized waits until the nodes are known in the cloud, and take pods.
+func (c *cluster) initialized() {
+	c.t.Helper()
 	c.eventually("all nodes are initialised", time.Minute, func(ctx context.Context) error {
 		nodes, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -177,6 +204,18 @@ func (c *cluster) kubectlWith(input string, args ...string) string {
 func (c *cluster) logs() string {
 	c.t.Helper()
 	return c.kubectl("logs", "--namespace=kube-system", "daemonset/fairlead-controller", "--tail=-1")
+}
+
+// rightsSuffice reports errors in the logs of the controller, and of what carries
+// addresses.
+func (c *cluster) rightsSuffice() {
+	c.t.Helper()
+	all := c.logs() + c.kubectl("logs", "--namespace=kube-system", "--selector=app=cloudsigma-lb-ip", "--tail=-1")
+	for line := range strings.Lines(all) {
+		if strings.Contains(line, `"ERROR"`) || strings.Contains(line, "forbidden") {
+			c.t.Errorf("a log says %s", line)
+		}
+	}
 }
 
 func (c *cluster) eventually(what string, atMost time.Duration, condition func(context.Context) error) {
