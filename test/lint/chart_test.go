@@ -153,6 +153,13 @@ func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
 			},
 			lacks: []string{"metallb.io]", "configmaps]", "pods]", "app: metallb", "privileged"},
 		},
+		"charts/fairlead/testdata/cloudsigmapods.yaml": {
+			has: []string{
+				"  name: fairlead-pods\n  namespace: kube-system\n", "resources: [pods]\n  verbs: [get, list, watch, create, delete]\n",
+				"--pod-image=fairlead.invalid/fairlead:0.1.0\n", "name: CLOUDSIGMA_TOKEN_FILE\n", "resourceNames: [cloud-controller-manager]",
+			},
+			lacks: []string{"CustomResourceDefinition", "kind: DaemonSet", "kind: Secret\n", "fairlead.io]", "metallb", "key: username"},
+		},
 		"charts/fairlead/testdata/cloudsigmaoutside.yaml": {
 			has: []string{
 				"kind: Deployment\nmetadata:\n  name: csccm-metal\n", "--tenant-kubeconfig=/etc/tenant/admin.conf\n", "secretName: cloudsigma-impersonation\n",
@@ -233,7 +240,7 @@ func TestEveryValueIsUsed(t *testing.T) {
 
 // otherClouds set the values of clouds other than that of everything.values.yaml: nodes
 // are in one cloud only.
-var otherClouds = []string{"cloudsigma.values.yaml", "cloudsigmaoutside.values.yaml"}
+var otherClouds = []string{"cloudsigma.values.yaml", "cloudsigmaoutside.values.yaml", "cloudsigmapods.values.yaml"}
 
 // notTogether are values that everything.values.yaml cannot set, and why.
 var notTogether = map[string]string{
