@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		{name: "cloudscale", file: head + "classes: [{name: \"\", backend: cloudscale}, {name: lan}]\nnodes: {cloud: cloudscale}\n",
 			want: []Class{{Name: "", Backend: Cloudscale}, {Name: "lan", Backend: Announce, Pools: []lb.Dialect{lb.Native, metallbPools, kubevipPools}}}},
 		{name: "pools of a cloud", file: head + "classes: [{name: \"\", backend: cloudscale, pools: [native]}]\n", wantErr: []string{`with "cloudscale" the cloud assigns the addresses`}},
-		{name: "CloudSigma", file: head + "clusterName: prod\nclasses: [{name: \"\", backend: cloudsigma}]\nnodes: {cloud: cloudsigma}\ncloudsigma: {interface: ens3}\n",
+		{name: "CloudSigma", file: head + "clusterName: prod\nclasses: [{name: \"\", backend: cloudsigma}]\nnodes: {cloud: cloudsigma}\ncloudsigma: {interface: ens3, pods: true}\n",
 			want: []Class{{Name: "", Backend: CloudSigma}}},
 		{name: "no interface", file: head + "cloudsigma: {interface: a name that is too long}\n", wantErr: []string{"cloudsigma.interface"}},
 		{name: "a misspelt field", file: head + "clases: []\n", wantErr: []string{`unknown field "clases"`}},
@@ -78,6 +78,8 @@ func TestFromEnv(t *testing.T) {
 	}{
 		{nil, Default()},
 		{[]Cloud{CloudscaleNodes}, &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{{Name: "", Backend: Cloudscale}}, Nodes: Nodes{Cloud: CloudscaleNodes}}},
+		{[]Cloud{CloudSigmaNodes}, &Configuration{APIVersion: apiVersion, Kind: kind, Classes: []Class{{Name: "", Backend: CloudSigma}}, Nodes: Nodes{Cloud: CloudSigmaNodes},
+			CloudSigma: CloudSigmaOptions{Pods: true}}},
 	} {
 		got, err := FromEnv(none, test.clouds...)
 		if err != nil {

@@ -77,6 +77,7 @@ func newWorld(t *testing.T, addresses int, k cloudsigma.Knobs) *world {
 
 func sweep(t *testing.T) {
 	theRig.Clean(t)
+	removePods(t)
 	ctx := context.Background()
 	for _, err := range []error{
 		theRig.Kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
