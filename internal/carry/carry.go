@@ -52,8 +52,8 @@ type Options struct {
 	Interface string
 	Log       *slog.Logger
 	Kernel    Kernel
-	// Open opens an interface for the address.
-	Open func(iface string, addr netip.Addr) (LAN, error)
+	// Open opens an interface for the address, to announce it until ctx ends.
+	Open func(ctx context.Context, iface string, addr netip.Addr) (LAN, error)
 }
 
 const (
@@ -100,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 	check, renew := time.NewTicker(checkPeriod), time.NewTicker(renewPeriod)
 	defer check.Stop()
 	defer renew.Stop()
-	c.look()
+	c.look(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -108,7 +108,7 @@ func Run(ctx context.Context, o Options) error {
 		case <-c.Kernel.Done():
 			return c.Kernel.Err()
 		case <-c.Kernel.Changed():
-			c.look()
+			c.look(ctx)
 		case s, ok := <-c.heard():
 			if ok {
 				c.hear(s)
@@ -116,11 +116,11 @@ func Run(ctx context.Context, o Options) error {
 				c.close()
 			}
 		case mac := <-c.probed:
-			c.answer(mac)
+			c.answer(ctx, mac)
 		case <-renew.C:
-			c.renew()
+			c.renew(ctx)
 		case <-check.C:
-			c.look()
+			c.look(ctx)
 			c.probe(ctx)
 			c.count(time.Now())
 		}
@@ -135,7 +135,7 @@ func (c *carrier) heard() <-chan wire.Sighting {
 }
 
 // look brings interface and address in line with what is known now.
-func (c *carrier) look() {
+func (c *carrier) look(ctx context.Context) {
 	links := c.Kernel.List()
 	l := c.find(links)
 	if l == nil {
@@ -147,7 +147,7 @@ func (c *carrier) look() {
 		c.close()
 	}
 	if c.lan == nil {
-		lan, err := c.Open(l.Name, c.Address)
+		lan, err := c.Open(ctx, l.Name, c.Address)
 		if err != nil {
 			c.fail(err)
 			return
@@ -227,7 +227,7 @@ func (c *carrier) fail(err error) {
 }
 
 // renew restarts the lifetime of the address.
-func (c *carrier) renew() {
+func (c *carrier) renew(ctx context.Context) {
 	if !c.placed || c.occupied {
 		return
 	}
@@ -236,7 +236,7 @@ func (c *carrier) renew() {
 		c.Log.Error("lifetime of the address not renewed", "interface", c.iface, "error", err)
 	}
 	if len(missing) > 0 {
-		c.look()
+		c.look(ctx)
 	}
 }
 
@@ -276,7 +276,7 @@ func (c *carrier) probe(ctx context.Context) {
 }
 
 // answer takes over what a probe has found: nil is nobody.
-func (c *carrier) answer(mac net.HardwareAddr) {
+func (c *carrier) answer(ctx context.Context, mac net.HardwareAddr) {
 	c.probing = false
 	if mac != nil || time.Now().Before(c.retry) {
 		c.retry = time.Now().Add(yieldPause + rand.N(yieldJitter))
@@ -284,7 +284,7 @@ func (c *carrier) answer(mac net.HardwareAddr) {
 	}
 	c.yielded = false
 	c.Log.Info("no other host has the address any more: taking it back")
-	c.look()
+	c.look(ctx)
 }
 
 // lower takes the address off the interface.

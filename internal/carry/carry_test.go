@@ -70,7 +70,7 @@ func run(t *testing.T, links []link.Link, play func(kernel *link.Fake, lans map[
 		var running sync.WaitGroup
 		running.Go(func() {
 			err := Run(ctx, Options{Address: address, Log: slog.New(slog.DiscardHandler), Kernel: kernel,
-				Open: func(name string, _ netip.Addr) (LAN, error) {
+				Open: func(_ context.Context, name string, _ netip.Addr) (LAN, error) {
 					lans[name] = &fakeLAN{heard: make(chan wire.Sighting)}
 					return lans[name], nil
 				}})

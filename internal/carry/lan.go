@@ -26,8 +26,9 @@ type port struct {
 	packets uint64
 }
 
-// Open opens an interface in the network namespace of the calling thread.
-func Open(iface string, addr netip.Addr) (LAN, error) {
+// Open opens an interface in the network namespace of the calling thread. Nothing is
+// announced any more when ctx ends.
+func Open(ctx context.Context, iface string, addr netip.Addr) (LAN, error) {
 	w, err := wire.Open(iface)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func Open(iface string, addr netip.Addr) (LAN, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("count packets on %s: %w", iface, err), w.Close())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	p := &port{Port: w, Announcer: wire.NewAnnouncer(w.Send, wire.Pace{}), end: cancel, counter: counter}
 	w.Watch([]netip.Addr{addr})
 	p.running.Go(func() { p.Announcer.Run(ctx) })
