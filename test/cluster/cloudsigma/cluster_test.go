@@ -290,6 +290,27 @@ func (c *cluster) server(node string) map[string]any {
 	return nil
 }
 
+// readOnly are fields of a server that the document leaves out of a PUT.
+var readOnly = []string{"resource_uri", "runtime", "status", "uuid", "owner", "permissions", "mounted_on", "grantees"}
+
+// attach adds a NIC for the address to a node's server, as the document does.
+func (c *cluster) attach(address, node string) (detach func()) {
+	c.t.Helper()
+	server := c.server(node)
+	path := "/api/2.0/servers/" + server["uuid"].(string) + "/"
+	for _, field := range readOnly {
+		delete(server, field)
+	}
+	before := server["nics"].([]any)
+	server["nics"] = append(slices.Clone(before), map[string]any{"ip_v4_conf": map[string]any{"conf": "static", "ip": map[string]string{"uuid": address}}})
+	c.cloud(http.MethodPut, path, server, nil)
+	return func() {
+		c.t.Helper()
+		server["nics"] = before
+		c.cloud(http.MethodPut, path, server, nil)
+	}
+}
+
 // attached are the nodes whose server has a NIC for the address.
 func (c *cluster) attached(address string) (nodes []string) {
 	c.t.Helper()

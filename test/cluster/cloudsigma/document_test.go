@@ -274,15 +274,7 @@ func (c *cluster) halves() {
 			c.t.Fatal(err, string(out))
 		}
 	}
-	server := c.server(node)
-	for _, readOnly := range []string{"resource_uri", "runtime", "status", "owner", "permissions", "mounted_on", "grantees"} {
-		delete(server, readOnly)
-	}
-	path := "/api/2.0/servers/" + server["uuid"].(string) + "/"
-	delete(server, "uuid")
-	before := server["nics"].([]any)
-	server["nics"] = append(slices.Clone(before), map[string]any{"ip_v4_conf": map[string]any{"conf": "static", "ip": map[string]string{"uuid": attached}}})
-	c.cloud(http.MethodPut, path, server, nil)
+	detach := c.attach(attached, node)
 	put(carried)
 	if c.reached(attached) {
 		c.t.Errorf("%s is reached, though no interface of %s has it", attached, node)
@@ -302,6 +294,5 @@ func (c *cluster) halves() {
 			c.t.Fatal(err, string(out))
 		}
 	}
-	server["nics"] = before
-	c.cloud(http.MethodPut, path, server, nil)
+	detach()
 }

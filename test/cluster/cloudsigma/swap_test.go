@@ -149,18 +149,6 @@ func swap(t *testing.T, mode string) {
 	}
 }
 
-// attach adds a NIC for the address, as the original does.
-func (c *cluster) attach(address, node string) {
-	c.t.Helper()
-	server := c.server(node)
-	path := "/api/2.0/servers/" + server["uuid"].(string) + "/"
-	for _, readOnly := range []string{"resource_uri", "runtime", "status", "uuid", "owner", "permissions", "mounted_on", "grantees"} {
-		delete(server, readOnly)
-	}
-	server["nics"] = append(server["nics"].([]any), map[string]any{"ip_v4_conf": map[string]any{"conf": "static", "ip": map[string]string{"uuid": address}}})
-	c.cloud(http.MethodPut, path, server, nil)
-}
-
 // old makes for the Service what the original makes: tags, pod and status.
 func (c *cluster) old(address, node string) {
 	c.t.Helper()
