@@ -41,9 +41,11 @@ test: check kube gcc ## run all checks and tests, on a real API server and on re
 	trap 'bin/sandbox down --name fairlead-tests' EXIT; FAIRLEAD_KEEP_CLUSTER=1 $(GOTEST) -race -p 1 ./test/cluster/...
 
 fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
-	@grep -rnoE '^func Fuzz[[:alnum:]]+' --include='*_test.go' $(filter-out bin kube,$(patsubst %/,%,$(wildcard */))) | while IFS=: read -r file _ name; do \
-		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" </dev/null || exit 1; \
-	done
+	@set -o pipefail; targets=0; inputs=0; while IFS=: read -r file _ name; do \
+		out=$$(go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" </dev/null | tee /dev/stderr) || exit 1; \
+		execs=$$(grep -oE 'execs: [0-9]+' <<<"$$out" | tail -n 1); targets=$$((targets + 1)); inputs=$$((inputs + $${execs#execs: })); \
+	done < <(grep -rnoE '^func Fuzz[[:alnum:]]+' --include='*_test.go' $(filter-out bin kube,$(patsubst %/,%,$(wildcard */)))); \
+	echo "$$targets fuzz targets, $$inputs inputs: nothing failed"
 
 bench: kube ## run the benchmarks
 	go run ./test/bench

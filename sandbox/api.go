@@ -141,7 +141,7 @@ func (a *API) waitReady(ctx context.Context) error {
 		return err
 	}
 	config.Timeout = 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	return waitReady(ctx, config, a.process.done)
 }

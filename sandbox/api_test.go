@@ -68,7 +68,7 @@ func loadBalancer(name string) *corev1.Service {
 // error otherwise.
 func eventually(t *testing.T, condition func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for {
 		err := condition(ctx)

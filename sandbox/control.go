@@ -74,7 +74,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, port uint16) error {
 		return err
 	}
 	config.Timeout = 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	if err := waitReady(ctx, config, ended); err != nil {
 		return fmt.Errorf("start control plane: %w; %s", err, logTail(log))

@@ -3,9 +3,12 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // detached is a process that outlives us, in a network namespace of the
@@ -16,6 +19,15 @@ type detached struct {
 	log        string     // appended to
 	files      []*os.File // descriptors 3 and up
 	namespaces uintptr    // further ones, which it gets for itself
+}
+
+// disinherit keeps what this process has inherited from going on to its children: one
+// that outlives it would hold a lock of "flock", or the pipe of a shell, for ever. What
+// Go has opened does not go on anyway, and ExtraFiles do all the same.
+func disinherit() {
+	const firstExtra = 3
+	// An old kernel does not know this; then all is as it was.
+	_ = unix.CloseRange(firstExtra, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
 // start returns a channel that is closed if the process ends while we are
@@ -31,6 +43,7 @@ func (d detached) start() (<-chan struct{}, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = d.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: d.namespaces}
+	disinherit()
 	if err := inNetns(d.netns, cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", d.argv[0], err)
 	}

@@ -48,10 +48,15 @@ func (c *Cluster) ExecCommand(ctx context.Context, hostName string, command ...s
 
 // Dial connects to an address as a program on a host would.
 func (c *Cluster) Dial(ctx context.Context, hostName, network, address string) (net.Conn, error) {
+	return c.DialWith(ctx, new(net.Dialer), hostName, network, address)
+}
+
+// DialWith is Dial with the options of a dialer.
+func (c *Cluster) DialWith(ctx context.Context, dialer *net.Dialer, hostName, network, address string) (net.Conn, error) {
 	var conn net.Conn
 	err := inNetns(c.netns(hostName), func() (err error) {
 		// An address, not a name: the resolver would work on other threads.
-		conn, err = new(net.Dialer).DialContext(ctx, network, address)
+		conn, err = dialer.DialContext(ctx, network, address)
 		return err
 	})
 	return conn, err

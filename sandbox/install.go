@@ -40,7 +40,8 @@ func (c *Cluster) Install(ctx context.Context) error {
 	p := newProgress(c.Progress)
 	steps, tell := []installStep{
 		{"image of Fairlead", i.loadImage},
-		{"Helm and the chart of Fairlead", i.installChart},
+		{helmStep, i.buildHelm},
+		{"chart of Fairlead", i.installChart},
 		{"examples", func(ctx context.Context, note io.Writer) error {
 			return i.applyExamples(ctx, note, "examples/pool.yaml", webExample)
 		}},
@@ -122,6 +123,14 @@ func placeFairlead(ctx context.Context, target string) error {
 	return place(beside, target)
 }
 
+// helmStep says what takes so long on a new machine.
+const helmStep = "Helm (the first time it is built from source, which takes about two minutes)"
+
+// buildHelm has Go build Helm, unless it has done so before.
+func (i *installation) buildHelm(ctx context.Context, _ io.Writer) error {
+	return i.helm(ctx, io.Discard, "version", "--short")
+}
+
 func (i *installation) installChart(ctx context.Context, note io.Writer) error {
 	return i.helm(ctx, note, "upgrade", "--install",
 		"fairlead", "charts/fairlead", "--namespace", "fairlead-system", "--create-namespace",
@@ -134,16 +143,16 @@ func (i *installation) applyExamples(ctx context.Context, note io.Writer, paths 
 			return err
 		}
 	}
-	return i.kubectl(ctx, note, "rollout", "status", "deployment/web", "--timeout", "2m")
+	return i.kubectl(ctx, note, "rollout", "status", "deployment/web", "--timeout", "5m")
 }
 
 // awaitAnswer waits until the Service has an address, and the client host an
 // answer from it.
 func (i *installation) awaitAnswer(ctx context.Context, note io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	const address = "{.status.loadBalancer.ingress[0].ip}"
-	if err := i.kubectl(ctx, note, "wait", "service/web", "--for", "jsonpath="+address, "--timeout", "1m"); err != nil {
+	if err := i.kubectl(ctx, note, "wait", "service/web", "--for", "jsonpath="+address, "--timeout", "5m"); err != nil {
 		return errors.Join(err, i.kubectl(ctx, i.cluster.Progress, "describe", "service/web"))
 	}
 	out, err := i.prepare(ctx, i.cluster.path("bin", "kubectl"), "get", "service/web", "--output", "jsonpath="+address).Output()

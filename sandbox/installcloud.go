@@ -21,6 +21,7 @@ func (i *installation) cloudSteps() []installStep {
 	return []installStep{
 		{"access token of the cloud", i.storeToken},
 		{"image of Fairlead", i.loadImage},
+		{helmStep, i.buildHelm},
 		{"Fairlead as cloud controller manager", i.installInCloud},
 		{"nodes initialised by it", i.awaitInitialized},
 		{"examples", func(ctx context.Context, note io.Writer) error { return i.applyExamples(ctx, note, webExample) }},
@@ -40,7 +41,7 @@ func (i *installation) installInCloud(ctx context.Context, note io.Writer) error
 // awaitInitialized waits until every node is known in the cloud, and takes pods.
 func (i *installation) awaitInitialized(ctx context.Context, note io.Writer) error {
 	for _, n := range i.cluster.nodes() {
-		if err := i.kubectl(ctx, note, "wait", "node/"+n.name, "--for", "jsonpath={.spec.providerID}", "--timeout", "1m"); err != nil {
+		if err := i.kubectl(ctx, note, "wait", "node/"+n.name, "--for", "jsonpath={.spec.providerID}", "--timeout", "5m"); err != nil {
 			return err
 		}
 	}

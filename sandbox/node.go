@@ -103,7 +103,7 @@ func (c *Cluster) registerNode(ctx context.Context, client kubernetes.Interface,
 // waitForNode waits until a node that was started at a given time is ready and
 // Services work there.
 func (c *Cluster) waitForNode(ctx context.Context, client kubernetes.Interface, n host, started time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		err := c.nodeReady(ctx, client, n, started)

@@ -52,7 +52,7 @@ type AgentStatus struct {
 	Unannounced []Unannounced `json:"unannounced,omitempty"`
 
 	// Lost are the nodes whose agent stopped answering, as long as their Node
-	// objects are there. At most three agents report each.
+	// objects exist. At most three agents report each.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
@@ -64,7 +64,7 @@ type AgentStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// Interfaces of the node, without those of pods.
+	// Interfaces of the node, without those that lead to pods, and kube-ipvs0.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
@@ -78,7 +78,8 @@ type AgentStatus struct {
 	// +listType=atomic
 	Gateways []string `json:"gateways,omitempty"`
 
-	// NameServers of the node, as in its resolv.conf.
+	// NameServers of the node, as in its resolv.conf, without those on the node and in
+	// the cluster.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
@@ -159,7 +160,8 @@ type Interface struct {
 	// Up says whether the interface has a link.
 	Up bool `json:"up"`
 	// Addresses of the interface with the length of their prefix, without those
-	// that Fairlead or kube-proxy put there.
+	// that Fairlead put there, those that a Service publishes, and link-local IPv6
+	// addresses.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256

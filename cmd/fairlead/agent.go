@@ -121,7 +121,7 @@ with NET_ADMIN and NET_RAW.`,
 		registry.MustRegister(serve.BuildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		o.Registry = registry
 		read.REST, read.Log = o.REST, o.Log
-		o.Sources = read
+		o.Sources, o.Version = read, version
 		observed.REST, observed.Log, observed.Node, observed.Registry = o.REST, o.Log, o.NodeName, registry
 		observer, err := metallbobserver.New(observed)
 		if err != nil {

@@ -40,7 +40,7 @@ func kindsPage(p *page) error {
 
 // kindSection describes the kind that a file defines.
 func kindSection(p *page, path string) error {
-	// Not charts.CRDs(): this program was built before they were made anew.
+	// Not charts.CRDs(): this program was built before they were generated.
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err

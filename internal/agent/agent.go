@@ -12,10 +12,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/internal/agent/dhcplease"
 	"fairlead.io/internal/agent/sources"
+	"fairlead.io/internal/agent/write"
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
@@ -23,7 +25,7 @@ import (
 
 // agent is the state of the loop; only the loop touches it.
 type agent struct {
-	node               string
+	node, version      string
 	log                *slog.Logger
 	gossipPort         uint16
 	ignoreExcludeLabel bool
@@ -35,11 +37,14 @@ type agent struct {
 	inbox     *inbox
 	group     Group // nil without gossip
 	peers     *peers
+	known     *known
+	reports   *reports // nil if nobody leases
 	kernel    Kernel
 	tables    *tables
 	announcer Announcer
 	leases    *dhcplease.Leases
 	proxy     *proxyHealth
+	around    *surroundings
 	api       *apiHealth
 	poke      chan struct{} // health has changed
 	reporter  *reporter
@@ -57,6 +62,7 @@ type agent struct {
 	// refused is why no node can have an address, as was reported.
 	refused map[netip.Addr]string
 	pending
+	reported
 
 	leaving time.Time // since when
 	retired bool      // it has left, and no other agent follows on this node
@@ -74,7 +80,9 @@ type world struct {
 	// alive.
 	macs     map[string][]net.HardwareAddr
 	members  map[string]member.Meta
-	others   int // members besides this one
+	others   int             // members besides this one
+	solitude *solitude       // nil unless all others are lost
+	presumed map[string]bool // see presume
 	isolated bool
 	started  bool // the caches are filled
 	synced   bool
@@ -100,6 +108,7 @@ type pending struct {
 // parts are what a loop is made of; Run opens the real ones.
 type parts struct {
 	node      string
+	version   string
 	log       *slog.Logger
 	cluster   client.Reader
 	sources   *sources.Reader
@@ -116,19 +125,21 @@ type parts struct {
 
 func newAgent(background context.Context, p parts) *agent {
 	a := &agent{
-		node: p.node, log: p.log, background: background, cluster: p.cluster, sources: p.sources, inbox: newInbox(),
-		peers: &peers{}, kernel: p.kernel, announcer: p.announcer, observer: p.observer, reporter: p.reporter,
+		node: p.node, version: p.version, log: p.log, background: background, cluster: p.cluster, sources: p.sources, inbox: newInbox(),
+		peers: &peers{}, known: newKnown(), kernel: p.kernel, announcer: p.announcer, observer: p.observer, reporter: p.reporter,
 		metrics: newMetrics(p.registry), poke: make(chan struct{}, 1), beat: func(time.Time) {}, hasSuccessor: func() bool { return false },
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, refused: map[netip.Addr]string{},
 		world: world{scope: scope{excluded: cmp.Or(p.excluded, inward), named: map[string]bool{}}, claims: map[member.Key][]member.Claim{},
 			macs: map[string][]net.HardwareAddr{}, members: map[string]member.Meta{}, settling: map[string]time.Time{}},
 		pending: pending{dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{},
 			linksDirty: true, membersDirty: true, reportDirty: true},
+		reported: reported{lostNodes: sets.New[string](), silent: map[netip.Addr]silence{}, speaking: map[netip.Addr]bool{}, silentBefore: map[netip.Addr]time.Time{}, nodeAddrs: map[netip.Addr]string{}},
 	}
 	if a.observer == nil {
 		a.observer = nobody{}
 	}
 	a.proxy, a.api = &proxyHealth{changed: a.poke}, &apiHealth{changed: a.poke}
+	a.around = newSurroundings(p.kernel)
 	a.tables = newTables(p.tables, p.log, a.allow)
 	a.leases = dhcplease.New(background, dhcplease.Options{Node: p.node, Log: p.log, Host: leaseHost{a}, Open: p.openDHCP})
 	a.directory = newDirectory(a.leases)
@@ -145,6 +156,8 @@ func (a *agent) follow(links []link.Link) {
 		}
 	}
 	a.announcer.Follow(used)
+	a.interfacesDirty = true
+	write.Wake(a.around.look)
 }
 
 func (a *agent) groupChanged() <-chan struct{} {

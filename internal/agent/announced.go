@@ -154,6 +154,7 @@ func (a *agent) logChanges() {
 // reportRefused reports, once, that no node can announce addr, and why. Of all agents
 // the first by name does so.
 func (a *agent) reportRefused(addr netip.Addr, o elect.Outcome) {
+	a.noteOutcome(addr, o)
 	switch o.Why {
 	case elect.Kept, elect.ByHash, elect.NoEndpoint:
 		delete(a.refused, addr)
@@ -183,7 +184,7 @@ func (a *agent) whyFrom(last string, addr netip.Addr) string {
 		n := &a.voters[i]
 		switch why := candidate.Obstacle(n); {
 		case n.Name != last:
-		case !n.Alive:
+		case !n.Alive, a.presumed[n.Name]:
 			return "node " + last + " is unreachable"
 		case n.Leaving:
 			return "the agent of node " + last + " leaves"

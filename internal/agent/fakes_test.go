@@ -245,6 +245,9 @@ type fakeAnnouncer struct {
 	until  map[string]time.Time
 	hosts  map[netip.Addr]net.HardwareAddr // that use an address
 	probes []netip.Addr
+	silent bool // a lost cable: nobody answers
+	asked  int  // surveys
+	heard  int  // reminders
 	news   chan News
 	closed chan struct{}
 	once   sync.Once
@@ -299,6 +302,40 @@ func (f *fakeAnnouncer) Probe(addr netip.Addr, ifaces []string, ours func(net.Ha
 	}
 	f.mu.Unlock()
 	f.ran.Go(func() { f.say(n) })
+}
+
+func (f *fakeAnnouncer) Listen([]netip.Addr) {}
+
+func (f *fakeAnnouncer) Remind() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heard++
+}
+
+// Survey answers after the time that a real one takes.
+func (f *fakeAnnouncer) Survey(iface string, addrs []netip.Addr, witnesses []Witness) {
+	f.mu.Lock()
+	f.asked++
+	f.mu.Unlock()
+	f.ran.Go(func() {
+		select {
+		case <-time.After(250 * time.Millisecond):
+		case <-f.closed:
+			return
+		}
+		f.mu.Lock()
+		n := News{Survey: true, Interface: iface, Asked: addrs, Answers: Answers{}}
+		for _, w := range witnesses {
+			addrs = append(slices.Clone(addrs), w.Addr)
+		}
+		for _, addr := range addrs {
+			if mac := f.hosts[addr]; mac != nil && !f.silent {
+				n.Answers[addr] = mac
+			}
+		}
+		f.mu.Unlock()
+		f.say(n)
+	})
 }
 
 // use has a host use an address, which says so.

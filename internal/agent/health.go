@@ -14,7 +14,7 @@ import (
 type proxyHealth struct {
 	url     string
 	changed chan<- struct{}
-	seen    bool        // it has answered once
+	seen    atomic.Bool // it has answered once
 	bad     atomic.Bool // it has answered once, and does not any more
 }
 
@@ -29,6 +29,19 @@ const (
 // healthy is true where kube-proxy was never heard of: something else forwards.
 func (p *proxyHealth) healthy() bool { return !p.bad.Load() }
 
+// state is what the Agent object says of kube-proxy.
+func (p *proxyHealth) state() string {
+	switch {
+	case p.url == "":
+		return "Absent"
+	case !p.seen.Load():
+		return "Never"
+	case p.bad.Load():
+		return "Unhealthy"
+	}
+	return "Healthy"
+}
+
 // watch asks until ctx ends.
 func (p *proxyHealth) watch(ctx context.Context) {
 	if p.url == "" {
@@ -39,11 +52,12 @@ func (p *proxyHealth) watch(ctx context.Context) {
 	defer tick.Stop()
 	for misses := 0; ; {
 		if p.ask(ctx, client) {
-			p.seen, misses = true, 0
+			p.seen.Store(true)
+			misses = 0
 		} else {
 			misses++
 		}
-		if bad := p.seen && misses >= proxyPatience; bad != p.bad.Swap(bad) {
+		if bad := p.seen.Load() && misses >= proxyPatience; bad != p.bad.Swap(bad) {
 			select {
 			case p.changed <- struct{}{}:
 			default:

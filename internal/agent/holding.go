@@ -57,13 +57,14 @@ func (a *agent) claimed(addr netip.Addr) []member.Claim { return a.claims[member
 
 // claimsOf returns what is claimed of addr: by the others as they say, by this
 // node as it is; and which node had it last, "" if none is known or the last that
-// claimed it has found, or is finding out, whether another host uses it.
-func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
+// claimed it has found, or is finding out, whether another host uses it. Claims of
+// lost nodes that are presumed to be alive stand.
+func (a *agent) claimsOf(addr netip.Addr, presumed map[string]bool) (claims []elect.Claim, last string) {
 	var mine *elect.Claim
 	if h := a.held[addr]; h != nil {
 		mine = &elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up}
 	}
-	claims, up, down := claimsWith(a.claimed(addr), a.node, mine)
+	claims, up, down := claimsWith(a.claimed(addr), a.node, mine, presumed)
 	if up.Node != "" {
 		a.had[addr] = up.Node
 	}
@@ -76,14 +77,14 @@ func (a *agent) claimsOf(addr netip.Addr) (claims []elect.Claim, last string) {
 // claimsWith returns claims as the election wants them, where mine is what node
 // claims itself, if anything; the highest claim of another node that is or was up;
 // and the highest epoch of one that is not.
-func claimsWith(all []member.Claim, node string, mine *elect.Claim) (claims []elect.Claim, up elect.Claim, down uint64) {
+func claimsWith(all []member.Claim, node string, mine *elect.Claim, presumed map[string]bool) (claims []elect.Claim, up elect.Claim, down uint64) {
 	var own uint64
 	for _, c := range all {
 		if c.Node == node {
 			own = max(own, c.Epoch)
 			continue
 		}
-		claims = append(claims, elect.Claim{Node: c.Node, Epoch: c.Epoch, Up: c.Up && c.Standing != member.Orphaned})
+		claims = append(claims, elect.Claim{Node: c.Node, Epoch: c.Epoch, Up: c.Up && (c.Standing != member.Orphaned || presumed[c.Node])})
 		switch {
 		case !c.Up:
 			down = max(down, c.Epoch)
@@ -114,8 +115,9 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		return
 	}
 	candidate := a.directory.candidate(addr)
-	claims, last := a.claimsOf(addr)
-	outcome := elect.Elect(candidate, a.voters, claims)
+	voters, presumed := a.electorate(addr, a.ifacesFor(&candidate), now)
+	claims, last := a.claimsOf(addr, presumed)
+	outcome := elect.Elect(candidate, voters, claims)
 	a.reportRefused(addr, outcome)
 	if h != nil && h.up && len(a.ifacesFor(&candidate)) == 0 {
 		a.falling = append(a.falling, addr)
@@ -123,8 +125,14 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	}
 	switch task := outcome.Task(a.node, claims); task {
 	case elect.Take:
-		if up := h != nil && h.up; !up && !a.settled(a.ifacesFor(&candidate), now) {
+		up := h != nil && h.up
+		switch {
+		case !up && !a.settled(a.ifacesFor(&candidate), now):
 			return
+		case !up && a.solitude != nil && a.solitude.sees(addr, now):
+			return // a lost node has it
+		case !up && len(presumed) > 0:
+			last = "" // a lost node may have it: probe
 		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:
@@ -180,11 +188,24 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 
 // hear takes over what the announcer has heard.
 func (a *agent) hear(n News, now time.Time) {
-	if n.Probe {
+	switch {
+	case n.Survey:
+		a.surveyed(n, now)
+	case n.Probe:
 		a.probed(n, now)
-		return
+	case n.Asks:
+		a.askedFor(n.MAC, now)
+	default:
+		a.sighted(n.Addr, n.MAC, n.Interface, now)
 	}
-	a.sighted(n.Addr, n.MAC, n.Interface, now)
+}
+
+// askedFor is called when a host asks whether anybody has an address of a Service. If
+// it is a lost node, its agent lives: nobody else there would ask.
+func (a *agent) askedFor(mac net.HardwareAddr, now time.Time) {
+	if node := a.nodeOf(mac); a.solitude != nil && node != "" && node != a.node {
+		a.solitude.heard[node] = now
+	}
 }
 
 // probed takes over the answer of a probe.
@@ -203,6 +224,10 @@ func (a *agent) probed(n News, now time.Time) {
 		a.rising = append(a.rising, n.Addr)
 		return
 	}
+	if node := a.nodeOf(n.MAC); node != "" && a.solitude != nil {
+		a.leaveTo(n.Addr, h, n.MAC, now)
+		return
+	}
 	a.concede(n.Addr, h, n.MAC, n.Interface, now)
 }
 
@@ -212,18 +237,29 @@ func (a *agent) probed(n News, now time.Time) {
 // §2.4). If the host is a node but not a member, gossip between the two fails: it took
 // the address because it believes that this node is dead. This node then yields,
 // unless it has just taken the address itself: then the other node is the one that
-// was believed dead, or its fence has not expired yet.
+// was believed dead, or its fence has not expired yet. An agent that is alone knows
+// when that must have happened, and remembers what it hears.
 func (a *agent) sighted(addr netip.Addr, mac net.HardwareAddr, iface string, now time.Time) {
-	h := a.held[addr]
-	if h == nil || !h.up || isMember(a.members, mac) {
+	if isMember(a.members, mac) {
 		return
 	}
-	if node := a.nodeOf(mac); node != "" {
-		if now.Sub(h.since) > rivalGrace {
-			a.log.Warn("a node outside the group announces the address", "address", addr, "node", node)
-			a.yield(addr, h, mac, now)
-			h.lost = true
+	h, node := a.held[addr], a.nodeOf(mac)
+	up := h != nil && h.up
+	if node != "" {
+		yields := up && now.Sub(h.since) > rivalGrace
+		if a.solitude != nil {
+			if yields = yields || !a.fenced(node, now); yields {
+				a.listen(node, addr, now)
+			}
+			yields = yields && up
 		}
+		if yields {
+			a.log.Warn("a node outside the group announces the address", "address", addr, "node", node)
+			a.leaveTo(addr, h, mac, now)
+		}
+		return
+	}
+	if !up {
 		return
 	}
 	if a.announcer.Defend(addr, iface) {
@@ -251,6 +287,12 @@ func (a *agent) yield(addr netip.Addr, h *holding, mac net.HardwareAddr, now tim
 	if h.up {
 		a.lowering = append(a.lowering, addr)
 	}
+}
+
+// leaveTo yields an address to a node that is not a member.
+func (a *agent) leaveTo(addr netip.Addr, h *holding, mac net.HardwareAddr, now time.Time) {
+	a.yield(addr, h, mac, now)
+	h.lost = true
 }
 
 // forgive tries addresses again that were left to a host that has turned out to

@@ -107,7 +107,7 @@ func TestClaims(t *testing.T) {
 			if c.held != nil {
 				a.held[vip] = c.held
 			}
-			claims, last := a.claimsOf(vip)
+			claims, last := a.claimsOf(vip, nil)
 			if diff := cmp.Diff(c.claims, claims); diff != "" || last != c.last {
 				t.Errorf("last %q, want %q; %s", last, c.last, diff)
 			}

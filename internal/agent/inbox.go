@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -26,7 +27,8 @@ type changes struct {
 	slices   map[types.NamespacedName]bool
 	nodes    bool
 	pools    bool
-	agents   bool
+	agent    bool          // this node's
+	leases   *leaseReports // of all agents
 	// allServices are to be read again, not those in services only.
 	allServices bool
 }
@@ -81,8 +83,9 @@ func (c *changes) count() int {
 	return n
 }
 
-// newCache returns a cache of what the agent reads, stripped to that.
-func newCache(c *rest.Config, log *slog.Logger) (cache.Cache, error) {
+// newCache returns a cache of what the agent of a node reads, stripped to that. Of Agent
+// objects that is its own: what the others do is known by gossip.
+func newCache(c *rest.Config, node string, log *slog.Logger) (cache.Cache, error) {
 	scheme, err := sources.NewScheme()
 	if err != nil {
 		return nil, err
@@ -91,7 +94,10 @@ func newCache(c *rest.Config, log *slog.Logger) (cache.Cache, error) {
 		Scheme:                       scheme,
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: ptr.To(true),
-		ByObject:                     map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Transform: slimSlice}},
+		ByObject: map[client.Object]cache.ByObject{
+			&discoveryv1.EndpointSlice{}: {Transform: slimSlice},
+			&v1alpha1.Agent{}:            {Field: fields.OneTermEqualSelector("metadata.name", node)},
+		},
 	})
 }
 
@@ -115,7 +121,7 @@ var always = notes{
 	&discoveryv1.EndpointSlice{}: func(c *changes, o client.Object) { c.slices[client.ObjectKeyFromObject(o)] = true },
 	&corev1.Node{}:               func(c *changes, _ client.Object) { c.nodes = true },
 	&v1alpha1.Pool{}:             func(c *changes, _ client.Object) { c.pools = true },
-	&v1alpha1.Agent{}:            func(c *changes, _ client.Object) { c.nodes, c.agents = true, true },
+	&v1alpha1.Agent{}:            func(c *changes, _ client.Object) { c.agent = true },
 }
 
 // follow notes every change of objects of kinds.

@@ -49,6 +49,7 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 			}
 		}
 		a.leases.SetWritten(before.Status.Leases)
+		a.inheritStatus(&before.Status)
 	}
 	if len(a.held) > 0 {
 		a.log.Info("took over from the previous agent on this node", "addresses", len(a.held))

@@ -32,7 +32,7 @@ func (a *agent) decideLeased(addr netip.Addr, lease string, now time.Time) {
 	if h != nil && h.up && h.epoch == l.Epoch && slices.Equal(h.ifaces, []string{l.Interface}) {
 		return
 	}
-	_, last := a.claimsOf(addr)
+	_, last := a.claimsOf(addr, a.presumed)
 	if l.Before {
 		last = cmp.Or(last, a.node)
 	}
@@ -45,8 +45,10 @@ type leaseHost struct{ *agent }
 var _ dhcplease.Host = leaseHost{}
 
 func (a leaseHost) Elect(key member.Key, of elect.Address, mine *elect.Claim) (elect.Outcome, elect.Task) {
-	claims, _, _ := claimsWith(a.claims[key], a.node, mine)
-	outcome := elect.Elect(of, a.voters, claims)
+	iface, _ := a.Interface(of.FamilyOf(), netip.Addr{}, &of)
+	voters, presumed := a.electorate(netip.Addr{}, []string{iface}, time.Now())
+	claims, _, _ := claimsWith(a.claims[key], a.node, mine, presumed)
+	outcome := elect.Elect(of, voters, claims)
 	return outcome, outcome.Task(a.node, claims)
 }
 
@@ -122,6 +124,12 @@ func (a leaseHost) Event(r *lb.Request, pool lb.PoolKey, reason lb.Reason) {
 	a.reporter.event(r, pool, reason)
 }
 
-func (a leaseHost) NotElected(addr netip.Addr, o elect.Outcome) { a.reportRefused(addr, o) }
+// NotElected: a lease is had also while nothing serves, but not announced.
+func (a leaseHost) NotElected(addr netip.Addr, o elect.Outcome) {
+	if candidate := a.directory.candidate(addr); o.Owner != "" && !candidate.AnyServing {
+		o = elect.Outcome{Why: elect.NoEndpoint}
+	}
+	a.reportRefused(addr, o)
+}
 
 func (a leaseHost) Speaks() bool { return a.speaks() }

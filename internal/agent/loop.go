@@ -63,6 +63,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.retryFailed()
 			a.resume()
 			a.leases.Tick(time.Now())
+			a.askLAN(time.Now())
 		}
 		now := time.Now()
 		a.beat(now)

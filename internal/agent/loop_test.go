@@ -66,6 +66,11 @@ func start(t *testing.T, cluster *fakeCluster, others []string, change func(*par
 	r := &running{agent: a, t: t, cluster: cluster, group: newFakeGroup("a", others...), kernel: p.kernel.(*link.Fake), tables: p.tables.(*nft.Fake),
 		announcer: p.announcer.(*fakeAnnouncer), ended: make(chan struct{})}
 	a.group = r.group
+	for _, o := range cluster.objects {
+		if kindOf(o) == "Agent" {
+			a.known.add(o.GetName())
+		}
+	}
 	a.inherit(background, time.Now())
 	r.changed(cluster.objects...)
 	a.begin(background, time.Now())
@@ -159,7 +164,7 @@ func TestLoopTakes(t *testing.T) {
 // An address of a node that dies is taken over at once, without a probe.
 func TestLoopTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newCluster(), []string{"b"}, nil)
+		r := start(t, newCluster(), []string{"b", "c"}, nil)
 		r.group.claim(vip, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 4, Up: true})
 		after(5 * time.Second)
 		r.has("b has it", false)

@@ -35,12 +35,13 @@ func (a *agent) look(now time.Time) {
 	members[a.node] = meta
 	a.members = members
 	a.forgive(now)
-	if others := len(members) - 1; others != a.others {
-		a.others, a.reportDirty = others, true
-	}
+	a.others = len(members) - 1
 	alone := a.others == 0 && a.lost(list.Items)
+	a.beAlone(alone)
 	a.api.wanted.Store(alone)
-	switch isolated := alone && !a.api.reachable(); {
+	a.presumed = a.presume(list.Items)
+	a.askLAN(now)
+	switch isolated := alone && !a.api.reachable() && a.solitude.blind(); {
 	case isolated != a.isolated:
 		a.isolated, a.reportDirty = isolated, true
 		if a.others == 0 { // they are on their way
@@ -49,13 +50,16 @@ func (a *agent) look(now time.Time) {
 	case a.others > 0 && a.quietUntil.After(now.Add(settlePause)):
 		a.quietUntil = now.Add(settlePause)
 	}
-	byConditions := a.group == nil || alone
 	a.voters = a.voters[:0]
 	addresses := sets.New[netip.Addr]()
+	clear(a.nodeAddrs)
 	for i := range list.Items {
 		n := &list.Items[i]
 		has := nodeAddresses(n)
 		addresses.Insert(has...)
+		for _, addr := range has {
+			a.nodeAddrs[addr] = n.Name
+		}
 		if n.Name == a.node && a.group != nil && len(has) > 0 && !slices.Contains(has, a.group.Addr().Addr()) {
 			// Nobody hears us at the old one. The next process begins with the new.
 			a.failure = fmt.Errorf("node address changed from %s to %s", a.group.Addr().Addr(), has[0])
@@ -67,7 +71,7 @@ func (a *agent) look(now time.Time) {
 		v.Excluded = v.Excluded && !a.ignoreExcludeLabel
 		if m, ok := members[n.Name]; ok {
 			fill(&v, m)
-		} else if byConditions && kubeapi.NodeReady(n) {
+		} else if a.presumed[n.Name] || a.group == nil && kubeapi.NodeReady(n) {
 			fill(&v, meta) // nothing is known of its interfaces: as here
 			v.Leaving, v.ProxyHealthy = false, true
 		}
@@ -78,7 +82,9 @@ func (a *agent) look(now time.Time) {
 			a.log.Warn("Service address belongs to a node; not announcing it", "address", addr)
 		}
 		a.touch(addr)
+		a.reportDirty = true
 	}
+	a.countMembers(list.Items)
 	a.peers.set(a.peersOf(list.Items))
 	a.allDirty, a.presenceDirty = true, true
 	a.metrics.members.Set(float64(len(members)))

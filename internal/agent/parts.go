@@ -24,9 +24,14 @@ var (
 type Kernel interface {
 	List() []link.Link
 	Ours() []link.Address
+	// Gateways returns the routers of default routes. It may take long, and is the
+	// one method that is called by another goroutine than the loop.
+	Gateways() ([]netip.Addr, error)
 	Add(iface string, addr netip.Addr) error
 	Remove(iface string, addr netip.Addr) error
 	Renew(all []link.Address) (missing []link.Address, err error)
+	// Hosts are those that the kernel knows on the segments of interfaces.
+	Hosts() (map[string][]link.Host, error)
 	Changed() <-chan struct{}
 	// Done is closed when interfaces cannot be followed any more, because of Err.
 	Done() <-chan struct{}
@@ -85,14 +90,28 @@ type Announcer interface {
 	// Defend answers another host that uses an address of this node; false means that
 	// it did so a moment ago.
 	Defend(addr netip.Addr, iface string) bool
+	// Listen has News tell of frames about these addresses, too, not only of those
+	// about addresses that are owned.
+	Listen(addrs []netip.Addr)
+	// Survey asks on an interface who has addresses, and whether witnesses are there.
+	// The answer is in News.
+	Survey(iface string, addrs []netip.Addr, witnesses []Witness)
+	// Remind announces all addresses once more.
+	Remind()
 	News() <-chan News
 	Close()
 }
 
-// News of an Announcer: a host says that it has an address, or a probe has ended.
+// News of an Announcer: a host says that it has an address, or a probe or a survey
+// has ended.
 type News struct {
 	Addr      netip.Addr
 	MAC       net.HardwareAddr // of the host; nil if a probe found none
 	Interface string
 	Probe     bool // it answers Probe
+	Asks      bool // the host does not have the address, but asks who has
+
+	Survey  bool // it answers Survey
+	Asked   []netip.Addr
+	Answers Answers // of witnesses, too
 }

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"fairlead.io/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // peers are the addresses at which other agents should be.
@@ -57,18 +55,21 @@ func (p *peers) join(ctx context.Context, g Group) {
 // peersOf returns the addresses of the other nodes that have an agent.
 func (a *agent) peersOf(nodes []corev1.Node) []netip.AddrPort {
 	var out []netip.AddrPort
+	strangers := sets.New[string]()
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Name == a.node {
 			continue
 		}
-		var agent v1alpha1.Agent
-		if err := a.cluster.Get(a.background, types.NamespacedName{Name: n.Name}, &agent); err != nil {
-			continue
+		if _, met := a.members[n.Name]; met {
+			a.known.add(n.Name)
 		}
-		if addr, ok := nodeAddress(n); ok {
+		if !a.known.has(n.Name) {
+			strangers.Insert(n.Name)
+		} else if addr, ok := nodeAddress(n); ok {
 			out = append(out, netip.AddrPortFrom(addr, a.gossipPort))
 		}
 	}
+	a.known.setStrangers(strangers)
 	return out
 }

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,11 +17,11 @@ import (
 // absorb takes over changes from the API server.
 func (a *agent) absorb(c changes) {
 	ctx := a.background // reads of a cache in memory
-	if c.agents && a.sources.Leases() {
-		var list v1alpha1.AgentList
-		if a.cluster.List(ctx, &list) == nil {
-			a.leases.SetReported(v1alpha1.LatestLeases(list.Items))
-		}
+	if c.agent {
+		a.readOwn(ctx)
+	}
+	if c.leases != nil {
+		a.leases.SetReported(c.leases.leases, c.leases.asked)
 	}
 	if c.pools || c.allServices {
 		a.readPools(ctx)
@@ -43,6 +44,17 @@ func (a *agent) absorb(c changes) {
 	a.observer.Read(c.count())
 }
 
+// readOwn takes over what this node's Agent object says.
+func (a *agent) readOwn(ctx context.Context) {
+	var own v1alpha1.Agent
+	switch err := a.cluster.Get(ctx, types.NamespacedName{Name: a.node}, &own); {
+	case err == nil:
+		a.reporter.observe(&own)
+	case apierrors.IsNotFound(err):
+		a.reporter.observe(nil)
+	}
+}
+
 // readPools takes over all pools.
 func (a *agent) readPools(ctx context.Context) {
 	pools, err := a.sources.Pools(ctx)
@@ -63,9 +75,11 @@ func (a *agent) readPools(ctx context.Context) {
 func (a *agent) readService(key types.NamespacedName) {
 	var s corev1.Service
 	if err := a.cluster.Get(a.background, key, &s); err != nil {
+		a.noticeService(nil)
 		a.setService(key, nil)
 		return
 	}
+	a.noticeService(&s)
 	a.setService(key, a.sources.Service(&s))
 }
 
@@ -89,9 +103,10 @@ func (a *agent) setService(key types.NamespacedName, s *sources.Service) {
 	a.nameInterface(key)
 }
 
-// nameInterface has an interface be used that is named for a Service.
+// nameInterface has an interface be used that an administrator names for a Service,
+// though it be excluded. What only the Service names is used unless it is excluded.
 func (a *agent) nameInterface(key types.NamespacedName) {
-	if o := a.directory.services[key]; o != nil && o.Interface != "" && !a.scope.named[o.Interface] {
+	if o := a.directory.services[key]; o != nil && o.Named && !a.scope.named[o.Interface] {
 		a.scope.name([]string{o.Interface})
 		a.linksDirty = true
 	}

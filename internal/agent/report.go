@@ -11,9 +11,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 const (
@@ -23,17 +25,73 @@ const (
 	maxServices = 64
 )
 
+// reported is what the Agent object says besides what the node announces.
+type reported struct {
+	// lookAgain is when there may be more to report although nothing has changed.
+	lookAgain time.Time
+
+	proxyState            string
+	gateways, nameServers []netip.Addr
+	// servers are the name servers outside of the cluster.
+	servers []string
+
+	interfaces []v1alpha1.Interface
+	// own are the addresses of the node, ofServices those of them that a Service
+	// publishes.
+	own, ofServices                 sets.Set[netip.Addr]
+	interfacesDirty, publishedDirty bool
+
+	roster    []string // agents that are alive and stay, in order
+	lostNodes sets.Set[string]
+	// lostReported are those of them that this agent reported last.
+	lostReported []string
+
+	silent map[netip.Addr]silence
+	// speaking says which of them this agent reports, of those that all know.
+	speaking map[netip.Addr]bool
+	// nodeAddrs are the addresses of all nodes.
+	nodeAddrs map[netip.Addr]string
+	// silentBefore and unannouncedBefore are what an earlier agent on this node said.
+	silentBefore      map[netip.Addr]time.Time
+	unannouncedBefore []v1alpha1.Unannounced
+}
+
+// lookAround takes over what is not told by anybody: the state of kube-proxy, routers,
+// name servers.
+func (a *agent) lookAround(now time.Time) {
+	if a.interfacesDirty {
+		a.interfacesDirty, a.reportDirty = false, true
+		a.readInterfaces()
+	}
+	gateways, servers := a.around.now()
+	if proxy := a.proxy.state(); proxy != a.proxyState || !slices.Equal(gateways, a.gateways) || !slices.Equal(servers, a.nameServers) {
+		a.proxyState, a.gateways, a.nameServers, a.reportDirty = proxy, gateways, servers, true
+		a.servers = nil
+		for _, addr := range servers {
+			if len(a.servers) < maxNameServers && a.insideCluster(addr) == "" {
+				a.servers = append(a.servers, addr.String())
+			}
+		}
+	}
+	a.reporter.repair(now)
+	if !a.lookAgain.IsZero() && !now.Before(a.lookAgain) {
+		a.reportDirty = true
+	}
+}
+
 // report hands what this node does to the reporter, if it changed.
 func (a *agent) report(now time.Time) {
+	a.lookAround(now)
 	if !a.reportDirty {
 		return
 	}
 	a.reportDirty = false
-	var s v1alpha1.AgentStatus
+	s := v1alpha1.AgentStatus{Version: a.version, KubeProxy: a.proxyState, Interfaces: a.interfaces, Gateways: prose.Texts(a.gateways), NameServers: a.servers, Lost: a.reportLost()}
+	s.Unannounced, a.lookAgain = a.reportUnannounced(now)
 	var conflicts []string
 	for _, addr := range slices.SortedFunc(maps.Keys(a.held), netip.Addr.Compare) {
 		h := a.held[addr]
-		if h.rival != nil {
+		if h.rival != nil && !h.lost {
 			conflicts = append(conflicts, fmt.Sprintf("%s (%s)", addr, h.rival))
 		}
 		if !h.up {
@@ -54,7 +112,7 @@ func (a *agent) report(now time.Time) {
 		s.Addresses = append(s.Addresses, n)
 	}
 	s.Leases = a.leases.Report()
-	reason := lb.AgentReady.With(plural(a.others, "other agent"))
+	reason := lb.AgentReady.With()
 	switch {
 	case !a.leaving.IsZero():
 		reason = lb.AgentLeaving.With()
@@ -70,13 +128,6 @@ func (a *agent) report(now time.Time) {
 	}
 	s.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: string(reason.Code), Message: reason.Text, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}}
 	a.reporter.set(s)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // farewellTime is how long an agent that ends tries to say so.

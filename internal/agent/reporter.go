@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,10 +38,17 @@ type reporter struct {
 	// observer has words of its own for events of some pools.
 	observer Observer
 
-	mu      sync.Mutex
-	status  *v1alpha1.AgentStatus
-	events  []*corev1.Event
-	arrived chan struct{}
+	mu sync.Mutex
+	// status is what the object should say, have what it says as far as is known, as of
+	// that version; nil is nothing.
+	status, have *v1alpha1.AgentStatus
+	version      string
+	// repairAt is when what somebody else wrote is written over, the earliest; changed
+	// is whether there is something to write over.
+	repairAt time.Time
+	changed  bool
+	events   []*corev1.Event
+	arrived  chan struct{}
 }
 
 func newReporter(node string, uid types.UID, kube kubernetes.Interface, c client.Client, log *slog.Logger, observer Observer) *reporter {
@@ -51,8 +58,47 @@ func newReporter(node string, uid types.UID, kube kubernetes.Interface, c client
 func (r *reporter) set(s v1alpha1.AgentStatus) {
 	r.mu.Lock()
 	r.status = &s
+	differs := len(changesOf(r.have, r.status)) > 0
 	r.mu.Unlock()
+	if differs {
+		write.Wake(r.arrived)
+	}
+}
+
+// observe takes over what the object says now; nil is one that is gone. What somebody
+// else changed is written again by repair: the controller marks agents that it believes
+// dead.
+func (r *reporter) observe(o *v1alpha1.Agent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o == nil {
+		r.have, r.version = nil, ""
+	} else {
+		if age, err := resourceversion.CompareResourceVersion(o.ResourceVersion, r.version); err == nil && age < 0 {
+			return // of before our last write
+		}
+		r.keepObject(o)
+	}
+	r.changed = r.status != nil && len(changesOf(r.have, r.status)) > 0
+}
+
+// repairPause is the least time between two times that what somebody else wrote is
+// written over: if the controller does not believe this agent, they must not fight.
+const repairPause = 30 * time.Second
+
+// repair writes over what somebody else wrote, if it is time.
+func (r *reporter) repair(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.changed || now.Before(r.repairAt) {
+		return
+	}
+	r.changed, r.repairAt = false, now.Add(repairPause)
 	write.Wake(r.arrived)
+}
+
+func (r *reporter) keepObject(o *v1alpha1.Agent) {
+	r.have, r.version = o.Status.DeepCopy(), o.ResourceVersion
 }
 
 // event writes an event on a Service, in the words of the observer of its pool.
@@ -84,21 +130,13 @@ func (r *reporter) write(ctx context.Context) error {
 	defer r.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	r.mu.Lock()
-	status, events := r.status, r.events
-	r.status, r.events = nil, nil
-	r.mu.Unlock()
-	if status != nil {
-		if err := r.writeStatus(ctx, *status); err != nil {
-			r.mu.Lock()
-			if r.status == nil {
-				r.status = status
-			}
-			r.keep(append(events, r.events...))
-			r.mu.Unlock()
-			return err
-		}
+	if err := r.writeStatus(ctx); err != nil {
+		return err
 	}
+	r.mu.Lock()
+	events := r.events
+	r.events = nil
+	r.mu.Unlock()
 	for i, e := range events {
 		if _, err := r.kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil && !write.Refused(err) {
 			r.mu.Lock()
@@ -110,22 +148,37 @@ func (r *reporter) write(ctx context.Context) error {
 	return nil
 }
 
-// writeStatus writes the Agent object's status, and makes the object if it is
-// not there.
-func (r *reporter) writeStatus(ctx context.Context, s v1alpha1.AgentStatus) error {
-	var have v1alpha1.Agent
-	err := r.client.Get(ctx, types.NamespacedName{Name: r.node}, &have)
+// writeStatus writes what has changed of the status, in one patch, and makes the
+// object if it is not there. If nothing has changed, nothing is asked of the API
+// server.
+func (r *reporter) writeStatus(ctx context.Context) error {
+	r.mu.Lock()
+	var fields map[string]any
+	if r.status != nil {
+		fields = changesOf(r.have, r.status)
+	}
+	r.mu.Unlock()
+	if len(fields) == 0 {
+		return nil
+	}
+	o := v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: r.node}}
+	err := write.PatchStatus(ctx, r.client, &o, fields)
 	if apierrors.IsNotFound(err) {
-		// It goes with its Node.
-		have = v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: r.node, OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "v1", Kind: "Node", Name: r.node, UID: r.uid}}}}
-		err = r.client.Create(ctx, &have)
+		r.mu.Lock()
+		r.have, r.version = nil, ""
+		fields = changesOf(nil, r.status)
+		r.mu.Unlock()
+		if err = createAgent(ctx, r.client, r.node, r.uid); err == nil || apierrors.IsAlreadyExists(err) {
+			err = write.PatchStatus(ctx, r.client, &o, fields)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	if old := meta.FindStatusCondition(have.Status.Conditions, "Ready"); old != nil && old.Status == s.Conditions[0].Status {
-		s.Conditions[0].LastTransitionTime = old.LastTransitionTime
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if age, err := resourceversion.CompareResourceVersion(o.ResourceVersion, r.version); err != nil || age > 0 {
+		r.keepObject(&o)
 	}
-	return write.PatchStatus(ctx, r.client, &have, map[string]any{"announced": s.Announced, "addresses": s.Addresses, "leases": s.Leases, "conditions": s.Conditions})
+	return nil
 }

@@ -34,6 +34,8 @@ type Options struct {
 	REST *rest.Config
 	Log  *slog.Logger
 
+	// Version of the program.
+	Version  string
 	NodeName string
 	// Namespace of the Secret with the key of the gossip.
 	Namespace string
@@ -60,10 +62,19 @@ type Options struct {
 	Ready func()
 	// Beat is called with every turn of the loop, at least four times a second.
 	Beat func(time.Time)
+
+	// Kernel, Tables and Group, if not nil, replace the node's: package agentsim runs
+	// agents without nodes.
+	Kernel Kernel
+	Tables Tables
+	Group  Group
 }
 
 // Run announces until ctx ends, and then hands over.
 func Run(ctx context.Context, o Options) error {
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -77,7 +88,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	cached, err := newCache(o.REST, o.Log)
+	cached, err := newCache(o.REST, o.NodeName, o.Log)
 	if err != nil {
 		return fmt.Errorf("reach the API server: %w", err)
 	}
@@ -102,8 +113,20 @@ func Run(ctx context.Context, o Options) error {
 	}
 	// Everything is asked for before an earlier agent ends, whose fences do not wait
 	// for the API server.
+	scheme, err := sources.NewScheme()
+	if err != nil {
+		return err
+	}
+	direct, err := client.New(o.REST, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	known, err := meetAgents(ctx, direct, &self, o.Log)
+	if err != nil {
+		return apiretry.IgnoreEnd(ctx, err)
+	}
 	var key []byte
-	if o.GossipPort != 0 {
+	if o.GossipPort != 0 && o.Group == nil {
 		if key, err = gossipkey.Get(ctx, kube, o.Namespace, o.Log); err != nil {
 			return apiretry.IgnoreEnd(ctx, err)
 		}
@@ -115,7 +138,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return apiretry.IgnoreEnd(ctx, err)
 	}
-	a, err := open(background, o, parts{cluster: cached, sources: reader})
+	a, err := open(background, o, parts{cluster: cached, sources: reader, reporter: newReporter(o.NodeName, self.UID, kube, direct, o.Log, o.Observer)})
 	if err != nil {
 		seat.leave()
 		return apiretry.IgnoreEnd(ctx, err)
@@ -124,8 +147,8 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel()
 	defer seat.leave() // first: a successor has to renew the fences in time
 	defer a.close()
-	a.inbox, a.hasSuccessor = inbox, seat.hasSuccessor
-	reporting, err := a.start(ctx, o, kube, &self, key)
+	a.inbox, a.known, a.hasSuccessor = inbox, known, seat.hasSuccessor
+	reporting, err := a.start(ctx, o, direct, &self, key)
 	if err != nil {
 		return apiretry.IgnoreEnd(ctx, err)
 	}
@@ -141,16 +164,23 @@ func Run(ctx context.Context, o Options) error {
 
 // open opens the node's kernel.
 func open(background context.Context, o Options, p parts) (*agent, error) {
-	t, err := nft.Open(o.Log)
-	if err != nil {
-		return nil, fmt.Errorf("open nftables: %w", err)
+	p.tables, p.kernel = o.Tables, o.Kernel
+	if p.tables == nil {
+		t, err := nft.Open(o.Log)
+		if err != nil {
+			return nil, fmt.Errorf("open nftables: %w", err)
+		}
+		p.tables = t
 	}
-	kernel, err := link.Watch(background)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("follow interfaces: %w", err), t.Close())
+	if p.kernel == nil {
+		kernel, err := link.Watch(background)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("follow interfaces: %w", err), p.tables.Close())
+		}
+		p.kernel = kernel
 	}
-	p.node, p.log, p.registry, p.excluded = o.NodeName, o.Log, o.Registry, o.Excluded
-	p.tables, p.kernel, p.announcer, p.observer = t, kernel, o.Announcer, o.Observer
+	p.node, p.version, p.log, p.registry, p.excluded = o.NodeName, o.Version, o.Log, o.Registry, o.Excluded
+	p.announcer, p.observer = o.Announcer, o.Observer
 	a := newAgent(background, p)
 	a.gossipPort, a.ignoreExcludeLabel, a.beat = o.GossipPort, o.IgnoreExcludeLabel, o.Beat
 	return a, nil
@@ -158,22 +188,21 @@ func open(background context.Context, o Options, p parts) (*agent, error) {
 
 // start takes over what an earlier agent has left, and starts everything that runs
 // beside the loop. What it returns ends the reports.
-func (a *agent) start(ctx context.Context, o Options, kube kubernetes.Interface, self *corev1.Node, key []byte) (endReports func(), err error) {
+func (a *agent) start(ctx context.Context, o Options, direct client.Client, self *corev1.Node, key []byte) (endReports func(), err error) {
 	a.inherit(ctx, time.Now())
-	scheme, err := sources.NewScheme()
-	if err != nil {
-		return nil, err
-	}
-	writer, err := client.New(o.REST, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
-	}
-	a.reporter = newReporter(a.node, self.UID, kube, writer, a.log, a.observer)
 	reporting, endReports := context.WithCancel(a.background)
 	a.running.Go(func() { write.Paced(reporting, a.log, "report", a.reporter.arrived, a.reporter.pass) })
 	a.running.Go(func() { a.observer.Run(reporting) })
+	if a.sources.Leases() {
+		a.followReports(direct)
+	}
+	a.running.Go(func() {
+		a.known.search(a.background, func(ctx context.Context) ([]string, error) { return listAgents(ctx, direct) }, func() { write.Wake(a.poke) })
+	})
 	a.proxy.url = o.ProxyHealthURL
 	a.running.Go(func() { a.proxy.watch(a.background) })
+	a.around.read() // what is known is in the first report
+	a.running.Go(func() { a.around.watch(a.background) })
 	if a.api, err = newAPIHealth(o.REST, a.poke); err != nil {
 		return endReports, fmt.Errorf("make client: %w", err)
 	}
@@ -209,11 +238,12 @@ func (a *agent) join(ctx context.Context, o Options, self *corev1.Node, key []by
 		a.log.Warn("gossip is disabled: node failures are detected from Node conditions, which takes up to a minute")
 		return nil
 	}
+	a.group = o.Group
 	addr, ok := nodeAddress(self)
 	if !ok {
 		return fmt.Errorf("node %s has no address in its status", self.Name)
 	}
-	for {
+	for a.group == nil {
 		group, err := member.Start(member.Config{Name: a.node, Bind: netip.AddrPortFrom(addr, o.GossipPort), Key: key,
 			Meta: metaOf(a.links, &a.scope, true, false), Log: a.log})
 		if err == nil {

@@ -3,14 +3,18 @@ package agent
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/elect"
+	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
 )
@@ -117,5 +121,22 @@ func TestVoter(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		})
+	}
+}
+
+// An interface that is excluded is used if an administrator names it, not if only a
+// Service does.
+func TestExcludedInterfaceNamedByAService(t *testing.T) {
+	links := []link.Link{eth0("a"), {Name: "docker0", Index: 7, Up: true, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 7}}}
+	links[1].Global[lb.IPv4] = true
+	for _, named := range []bool{false, true} {
+		a := &agent{world: world{scope: scope{excluded: inward, named: map[string]bool{}}}, directory: newDirectory(noLeases{})}
+		key := types.NamespacedName{Namespace: "shop", Name: "web"}
+		a.directory.services[key] = &offer{Service: &sources.Service{Interface: "docker0", Named: named}}
+		a.nameInterface(key)
+		has := slices.ContainsFunc(metaOf(links, &a.scope, true, false).Links, func(l member.Link) bool { return l.Name == "docker0" })
+		if has != named {
+			t.Errorf("named by an administrator %v: used %v", named, has)
+		}
 	}
 }

@@ -25,7 +25,7 @@ const pause = time.Second
 // before, and several times.
 func NewCache(log *slog.Logger, rewound func()) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
-		o.HTTPClient = nil // made anew, from the configuration
+		o.HTTPClient = nil // a new one is made from the configuration
 		return cache.New(configure(c, log, rewound), o)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"fairlead.io/internal/lb"
 )
@@ -67,6 +68,17 @@ type (
 	// Importer knows, at start, what Services have.
 	Importer interface {
 		Import(ctx context.Context) (map[types.UID]lb.Held, error)
+	}
+
+	// Witness recognises what a Fairlead controller wrote on Services by a key in a
+	// Secret. Open gets the key before anything is imported, and is retried until it
+	// succeeds; first says that nothing was signed with it yet. Then what Services say
+	// is believed for once, Sync signs it for Services that are served and Note for
+	// those that are left alone, and Close ends that.
+	Witness interface {
+		Open(ctx context.Context, secrets typedcorev1.SecretInterface) (first bool, err error)
+		Note(s *lb.Service) lb.Marks
+		Close(ctx context.Context, secrets typedcorev1.SecretInterface) error
 	}
 
 	// Reaper finds what was made for Services that no longer exist. Whether it is

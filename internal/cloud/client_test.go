@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.io/test/kit/leak"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const testToken = "abcdefghijklmnopqrstuvwxyz012345"
 

@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"testing"
 
+	"fairlead.io/test/kit/leak"
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"fairlead.io/internal/cloud"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const testToken = "abcdefghijklmnopqrstuvwxyz012345"
 

@@ -90,7 +90,7 @@ const (
 	CloudscaleNodes Cloud = "cloudscale"
 )
 
-// Names of configuration formats besides our own, as they are written in the file.
+// Names of the other configuration formats, as they are written in the file.
 const (
 	metallbPools lb.Dialect = "metallb"
 	kubevipPools lb.Dialect = "kube-vip"

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +30,7 @@ import (
 // newScheme has our own kinds, those of Kubernetes that are read, and more.
 func newScheme(more ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range append([]func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme}, more...) {
+	for _, add := range append([]func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme}, more...) {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -81,7 +82,7 @@ func (c *classes) slim(in any) (any, error) {
 	case *corev1.Service:
 		if s := kubeapi.Service(o); !s.LoadBalancer && len(s.Finalizers) == 0 && !c.markedByAny(s) {
 			o.Annotations, o.Labels, o.Status = nil, nil, corev1.ServiceStatus{}
-			o.Spec = corev1.ServiceSpec{Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs}
+			o.Spec = corev1.ServiceSpec{Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs, ExternalIPs: o.Spec.ExternalIPs}
 		}
 		return in, nil
 	case *corev1.Node:

@@ -63,6 +63,7 @@ type classes struct {
 	config   *config.Configuration
 	backends map[config.Backend]*Backend
 	dialects []compat.Dialect
+	agents   bool // there are some, and they report
 }
 
 // of returns the class that serves s, or nil if none does.

@@ -123,7 +123,7 @@ func Run(ctx context.Context, o Options) error {
 	o.REST = rest.CopyConfig(o.REST)
 	o.REST.DisableCompression = true
 	o.rewound = make(chan struct{}, 1)
-	c := &classes{config: o.Config, backends: map[config.Backend]*Backend{}, dialects: o.Dialects}
+	c := &classes{config: o.Config, backends: map[config.Backend]*Backend{}, dialects: o.Dialects, agents: o.GossipKey}
 	for name, b := range o.Backends {
 		if slices.Contains(o.Config.Backends(), name) {
 			b.Workers = max(1, cmp.Or(b.Workers, o.Workers))

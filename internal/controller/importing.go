@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +34,11 @@ const (
 type importer struct {
 	*common
 	cache cache.Cache
+	// secrets of the controller's namespace; services reconcile those of each backend.
+	secrets  typedcorev1.SecretInterface
+	services []*services
+	// first has the backends whose Services have no proofs yet.
+	first map[config.Backend]bool
 
 	mu   sync.Mutex
 	done bool
@@ -55,13 +60,28 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 	if !i.cache.WaitForCacheSync(ctx) {
 		return fmt.Errorf("caches not filled: %w", ctx.Err())
 	}
+	began := time.Now()
+	var found []imported
+	for _, step := range []func() error{
+		func() error { return i.openWitnesses(ctx) },
+		func() (err error) { found, err = i.importAll(ctx); return err },
+		func() error { return i.closeWitnesses(ctx, found) },
+	} {
+		if err := i.untilDone(ctx, step); err != nil {
+			return err
+		}
+	}
+	i.log.Info("imported", "services", len(found), "took", time.Since(began).Round(time.Millisecond).String())
+	close(i.ledger.imported)
+	i.done = true
+	return nil
+}
+
+// untilDone tries a step of the import until it succeeds or ctx ends.
+func (i *importer) untilDone(ctx context.Context, step func() error) error {
 	for {
-		began := time.Now()
-		n, err := i.importAll(ctx)
+		err := step()
 		if err == nil {
-			i.log.Info("imported", "services", n, "took", time.Since(began).Round(time.Millisecond).String())
-			close(i.ledger.imported)
-			i.done = true
 			return nil
 		}
 		i.log.Warn("import failed; allocating nothing until it succeeds", "error", err)
@@ -77,33 +97,35 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 // the API server answers from a quorum: the cache may be behind what the
 // previous leader wrote last, and an address it gave must not be given again.
 // Services without an address come last, the oldest first.
-func (i *importer) importAll(ctx context.Context) (int, error) {
+func (i *importer) importAll(ctx context.Context) ([]imported, error) {
 	namespaces, err := i.allNamespaceLabels(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	list, err := i.listServices(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	i.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
 		// With the ledger locked: read before, they could overwrite what the
 		// reconciles of pools and nodes have told it meanwhile. What an allocator
 		// knew before is forgotten, if all goes well.
 		a = i.ledger.fresh()
+		if err = readSpecIPs(ctx, i.cache, a); err != nil {
+			return nil
+		}
 		var pools []lb.Pool
-		var nodes map[netip.Addr]string
+		var owned ipam.Owners
 		if pools, err = i.readings.read(ctx); err != nil {
 			return nil
 		}
-		if nodes, err = readNodes(ctx, i.cache); err != nil {
+		if owned, err = (&owners{cache: i.cache, kinds: i.readings.kinds}).read(ctx); err != nil {
 			return nil
 		}
 		if _, err = i.agents.read(ctx); err != nil {
 			return nil
 		}
 		a.SetPools(pools)
-		a.SetNodes(nodes)
 		var heirs []lb.Request
 		for _, s := range list {
 			r := i.requestOf(s, namespaces)
@@ -112,6 +134,7 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 				heirs = append(heirs, r)
 			}
 		}
+		a.SetOwners(owned) // by now it is known which addresses on interfaces Services have
 		// What was given comes before what is only asked for.
 		slices.SortStableFunc(heirs, func(a, b lb.Request) int { return a.Created.Compare(b.Created) })
 		for _, r := range heirs {
@@ -122,9 +145,9 @@ func (i *importer) importAll(ctx context.Context) (int, error) {
 		return nil // every Service is in the controllers' queues anyway
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return len(list), nil
+	return list, nil
 }
 
 // imported is a Service as far as importing needs it.

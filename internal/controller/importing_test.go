@@ -21,10 +21,12 @@ import (
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/backend/announce"
+	provider "fairlead.io/internal/backend/kubevip"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/notary"
 	"fairlead.io/internal/prose"
 )
 
@@ -119,8 +121,8 @@ func TestImportAsksBackends(t *testing.T) {
 		objects := objectsOf(t, pool.DeepCopy(), namespace.DeepCopy())
 		c := commonOf(classesOf(config.Default(), map[config.Backend]backend.Backend{config.Announce: test.backend}), objects, fake.NewClientset(known, unknown))
 		n, err := (&importer{common: c, cache: readCache{reader: objects}}).importAll(t.Context())
-		if err != nil || n != 2 {
-			t.Fatalf("%s: imported %d, %v", name, n, err)
+		if err != nil || len(n) != 2 {
+			t.Fatalf("%s: imported %d, %v", name, len(n), err)
 		}
 		for service, want := range test.want {
 			if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); prose.Commas(v.Addresses) != want {
@@ -130,6 +132,19 @@ func TestImportAsksBackends(t *testing.T) {
 	}
 }
 
+// sign has a notary write on s that it has an address.
+func sign(t *testing.T, s *corev1.Service, address string) *notary.Notary {
+	t.Helper()
+	n, secrets := &notary.Notary{}, fake.NewClientset().CoreV1().Secrets("ns")
+	for _, err := range []error{n.Open(t.Context(), secrets), n.Close(t.Context(), secrets)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Annotations[kubevip.AnnotationProof] = n.Sign(s.UID, []netip.Addr{netip.MustParseAddr(address)}, time.Now())
+	return n
+}
+
 // Services are imported that a class with pools serves, or that a backend has
 // left; not those of others.
 func TestImportTakesWhatIsHeld(t *testing.T) {
@@ -137,16 +152,19 @@ func TestImportTakesWhatIsHeld(t *testing.T) {
 	labelled := serviceOf("given", "gone", false)
 	labelled.Labels = map[string]string{kubevip.Label: kubevip.LabelValue}
 	labelled.Annotations = map[string]string{kubevip.AnnotationAddresses: "192.0.2.4", kubevip.AnnotationGiven: "192.0.2.4"}
+	forged := labelled.DeepCopy()
+	forged.Name, forged.UID, forged.Annotations[kubevip.AnnotationGiven] = "forged", "forged", "192.0.2.7"
+	notes := sign(t, labelled, "192.0.2.4")
 	api := fake.NewClientset(
-		serviceOf("served", "", false, "192.0.2.1"), serviceOf("left", "gone", true, "192.0.2.2"), labelled,
+		serviceOf("served", "", false, "192.0.2.1"), serviceOf("left", "gone", true, "192.0.2.2"), labelled, forged,
 		serviceOf("another's", "gone", false, "192.0.2.5"), serviceOf("of a cloud", "cloud", true, "192.0.2.6"))
 	objects := objectsOf(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 		&v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"192.0.2.0/28"}}})
-	c := commonOf(classesOf(cfg, map[config.Backend]backend.Backend{cloud: idle{}}), objects, api)
+	c := commonOf(classesOf(cfg, map[config.Backend]backend.Backend{cloud: idle{}, config.KubeVIP: provider.Backend{Notary: notes}}), objects, api)
 	if _, err := (&importer{common: c, cache: readCache{reader: objects}}).importAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for service, want := range map[string]string{"served": "192.0.2.1", "left": "192.0.2.2", "given": "192.0.2.4", "another's": "", "of a cloud": ""} {
+	for service, want := range map[string]string{"served": "192.0.2.1", "left": "192.0.2.2", "given": "192.0.2.4", "forged": "", "another's": "", "of a cloud": ""} {
 		if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); prose.Commas(v.Addresses) != want {
 			t.Errorf("%s has %v, want %q", service, v.Addresses, want)
 		}
@@ -161,11 +179,12 @@ func TestLeftServiceKeepsItsAddresses(t *testing.T) {
 	given := serviceOf("given", "gone", false)
 	given.Labels = map[string]string{kubevip.Label: kubevip.LabelValue}
 	given.Annotations = map[string]string{kubevip.AnnotationAddresses: "192.0.2.4", kubevip.AnnotationGiven: "192.0.2.4", native.AnnotationAllocatedFrom: "kube-vip/cidr-global"}
+	notes := sign(t, given, "192.0.2.4")
 	announced := serviceOf("announced", "gone", true, "192.0.2.4")
 	for _, s := range []*corev1.Service{given, announced} {
 		for _, order := range [][]config.Backend{{config.Announce, config.KubeVIP, cloud}, {cloud, config.KubeVIP, config.Announce}, {config.KubeVIP, cloud, config.Announce}} {
 			api := fake.NewClientset(s.DeepCopy())
-			c := commonOf(classesOf(cfg, map[config.Backend]backend.Backend{cloud: idle{}}), objectsOf(t, s.DeepCopy()), api)
+			c := commonOf(classesOf(cfg, map[config.Backend]backend.Backend{cloud: idle{}, config.KubeVIP: provider.Backend{Notary: notes}}), objectsOf(t, s.DeepCopy()), api)
 			key := types.NamespacedName{Namespace: "shop", Name: s.Name}
 			for range 2 {
 				for _, name := range order {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,13 +37,18 @@ func optionalKinds(c *classes) (out []compat.Kind) {
 			}
 		}
 	}
+	if c.anyFromPools() {
+		out = append(out, compat.Kind{GroupVersionKind: kindServiceCIDR, Object: &networkingv1.ServiceCIDR{},
+			Without: "only the ClusterIPs of Services that exist are refused, not all of their networks"})
+	}
 	for _, d := range followers(c) {
 		if f, ok := d.(compat.Follower); ok {
 			return append(out, compat.Kind{GroupVersionKind: kindAgent, Object: &v1alpha1.Agent{}, Without: f.Without()})
 		}
 	}
-	if c.needAgents() {
-		out = append(out, compat.Kind{GroupVersionKind: kindAgent, Object: &v1alpha1.Agent{}, Without: "Services do not say which addresses nobody announces"})
+	if c.needAgents() || c.agents {
+		out = append(out, compat.Kind{GroupVersionKind: kindAgent, Object: &v1alpha1.Agent{},
+			Without: "addresses that nodes have, and no Node lists, are not refused, and Services do not say which addresses nobody announces"})
 	}
 	return out
 }

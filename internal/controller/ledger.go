@@ -94,10 +94,6 @@ func (l *ledger) setPools(pools []lb.Pool) {
 	l.do(func(a *ipam.Allocator) []types.NamespacedName { return a.SetPools(pools) })
 }
 
-func (l *ledger) setNodes(nodes map[netip.Addr]string) {
-	l.do(func(a *ipam.Allocator) []types.NamespacedName { return a.SetNodes(nodes) })
-}
-
 // ours says whether some of the addresses are in a pool.
 func (l *ledger) ours(addresses []netip.Addr) bool {
 	l.mu.Lock()

@@ -3,7 +3,7 @@ package controller
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"fairlead.io/test/kit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -45,12 +45,12 @@ type parts struct {
 
 // newParts makes all parts and ties them together; nothing runs yet.
 func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, mgr manager.Manager, writer kubernetes.Interface) *parts {
-	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, owners: newOwners(), poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
+	p := &parts{ctx: ctx, o: o, mgr: mgr, writer: writer, kinds: kinds, poolWake: &poolWaker{}, registry: prometheus.NewRegistry()}
 	p.wakers = &wakers{ctx: ctx, all: map[config.Backend]*waker{}, cache: mgr.GetCache(), classes: c}
 	l := newLedger(p.wakers.wake)
+	p.owners = &owners{cache: mgr.GetCache(), kinds: kinds, ledger: l}
 	l.fresh = func() *ipam.Allocator {
 		a := ipam.New()
-		a.SetOwner(p.owners.of)
 		a.SetWords(c.words())
 		return a
 	}
@@ -68,7 +68,7 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	}
 	l.contested = func(contest ipam.Contest, from lb.Dialect) { p.tellContest(ctx, contest, from) }
 	p.addServices()
-	p.imports = &importer{common: p.common, cache: mgr.GetCache()}
+	p.imports = &importer{common: p.common, cache: mgr.GetCache(), secrets: writer.CoreV1().Secrets(o.Namespace), services: p.services}
 	p.pools = &pools{common: p.common, changed: func(d []lb.Dialect) { p.wakers.wake(p.using(d)) }}
 	p.addReporters()
 	return p
@@ -195,7 +195,7 @@ func (p *parts) using(dialects []lb.Dialect) (out []types.NamespacedName) {
 // steps start the parts, in this order.
 func (p *parts) steps() []func() error {
 	steps := []func() error{
-		func() error { return p.owners.follow(p.ctx, p.mgr.GetCache()) },
+		func() error { return followServices(p.ctx, p.mgr.GetCache(), p.ledger) },
 		func() error { return fillCaches(p.ctx, p.mgr.GetCache(), p.classes, p.kinds, p.log) },
 		func() error { return p.mgr.Add(manager.RunnableFunc(p.events.Start)) },
 		func() error { return serveHealth(p.mgr, p.o, p.classes, p.kinds) },
@@ -211,7 +211,7 @@ func (p *parts) steps() []func() error {
 		steps = append(steps,
 			func() error { return p.mgr.Add(p.kinds) },
 			func() error { return watchPools(p.mgr, p.pools, p.poolWake, p.counted) },
-			func() error { return watchNodes(p.mgr, p.ledger) },
+			func() error { return watchOwners(p.mgr, p.owners) },
 			func() error { return watchAgents(p.mgr, p.agents, p.kinds) },
 			func() error { return p.mgr.Add(manager.RunnableFunc(p.status.Start)) },
 		)

@@ -143,6 +143,9 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 		c.forget(s.Key)
 		if by == c.name && c.classes.fromPools(c.name) {
 			c.ledger.settle(w.Request, held.Addresses)
+			if err := c.note(ctx, s, held); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
 		if !s.Deleting || !held.Left {
 			return reconcile.Result{}, nil

@@ -8,7 +8,7 @@ import (
 // request is what s asks for, as one of a class read like that.
 func (c *common) request(s *lb.Service, in compat.Class, held lb.Held, labels map[string]string) lb.Request {
 	r := c.readings.current().Request(s, labels, in)
-	r.Evidence = held.Evidence
+	r.Evidence, r.Noted = held.Evidence, held.Noted
 	if r.AsIs {
 		stay(&r, s, held)
 		return r
@@ -22,7 +22,7 @@ func (c *common) request(s *lb.Service, in compat.Class, held lb.Held, labels ma
 // nothing, and does not move.
 func (c *common) unchanged(s *lb.Service, in compat.Class, held lb.Held) lb.Request {
 	r := c.readings.current().Request(s, nil, in)
-	r.Evidence = held.Evidence
+	r.Evidence, r.Noted = held.Evidence, held.Noted
 	stay(&r, s, held)
 	return r
 }

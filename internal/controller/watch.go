@@ -212,12 +212,21 @@ type poolWaker struct{ waker }
 
 func (w *poolWaker) wakeAll() { w.wake(types.NamespacedName{}) }
 
-func watchNodes(mgr manager.Manager, l *ledger) error {
-	c, err := newController(mgr, "node", &nodes{cache: mgr.GetCache(), ledger: l}, 1)
+func watchOwners(mgr manager.Manager, o *owners) error {
+	c, err := newController(mgr, "owner", o, 1)
 	if err != nil {
 		return err
 	}
-	return c.Watch(changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(oneForAll), nodeAddressesChanged))
+	for _, s := range []source.Source{
+		changes(mgr.GetCache(), &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(oneForAll), nodeOwnsChanged),
+		kindChanges(o.kinds, kindServiceCIDR, anyChange),
+		kindChanges(o.kinds, kindAgent, agentOwnsChanged),
+	} {
+		if err := c.Watch(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func watchAgents(mgr manager.Manager, a *agents, kinds *apikinds.Set) error {

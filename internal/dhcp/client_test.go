@@ -10,16 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fairlead.io/test/kit/leak"
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/insomniacslk/dhcp/iana"
-	"go.uber.org/goleak"
 	"go4.org/netipx"
 
 	"fairlead.io/internal/lb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // fakeServer is a transport with a server at its other end, which can be told
 // what to do.

@@ -118,7 +118,7 @@ func (w *watcher) next(t *testing.T) *Lease {
 			if l != nil {
 				return l
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("no lease")
 		}
 	}

@@ -74,8 +74,8 @@ type Address struct {
 	ServingNodes sets.Set[string]
 }
 
-// family returns that of the address that a node would have.
-func (a *Address) family() lb.Family {
+// FamilyOf returns that of the address that a node would have.
+func (a *Address) FamilyOf() lb.Family {
 	if a.Family != nil {
 		return *a.Family
 	}

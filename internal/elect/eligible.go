@@ -84,7 +84,7 @@ func selects(ad *lb.Advertisement, node labels.Set) bool {
 }
 
 func connected(a *Address, n *Node) bool {
-	f := a.family()
+	f := a.FamilyOf()
 	usable := n.Interfaces[f]
 	if named := a.InterfacesOn(n.Labels); named != nil {
 		return usable.HasAny(named...)

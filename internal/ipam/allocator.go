@@ -16,10 +16,12 @@ type Allocator struct {
 	pools []*pool // in the order in which they are tried
 	byKey map[lb.PoolKey]*pool
 	cover cover
-	nodes map[netip.Addr]string
-	// owner says to what in the cluster an address belongs, "" if to nothing: a
-	// Service asks for it in vain.
-	owner func(netip.Addr) string
+
+	// Whose addresses are that are not Services'. External IPs are what Services name
+	// in their specs.
+	owned    map[netip.Addr]owned
+	networks networks
+	external map[netip.Addr][]types.NamespacedName
 
 	words map[lb.Dialect]lb.Words
 
@@ -63,7 +65,9 @@ type service struct {
 	has   [len(lb.Families)]netip.Addr
 	// rank is the evidence that s has what it has. What the allocator gave itself
 	// is proven.
-	rank    [len(lb.Families)]lb.Evidence
+	rank [len(lb.Families)]lb.Evidence
+	// noted is when that evidence was written, as lb.Request has it, in milliseconds.
+	noted   [len(lb.Families)]int64
 	next    [len(lb.Families)]*service // with the same address
 	verdict lb.Verdict
 	waits   []*queue
@@ -121,7 +125,9 @@ func byAge(s, t *service) int {
 // New returns an Allocator without pools.
 func New() *Allocator {
 	return &Allocator{
-		owner:       func(netip.Addr) string { return "" },
+		owned:       map[netip.Addr]owned{},
+		networks:    newNetworks(slices.Clone(linkLocal)),
+		external:    map[netip.Addr][]types.NamespacedName{},
 		services:    map[types.NamespacedName]*service{},
 		held:        map[netip.Addr]*service{},
 		shared:      map[group]*offers{},
@@ -129,11 +135,6 @@ func New() *Allocator {
 		waitGroup:   map[group]map[lb.Port]*queue{},
 	}
 }
-
-// SetOwner sets the function that says to what in the cluster an address belongs
-// ("the ClusterIP of Service default/kubernetes"), or "" if to nothing. Nobody gets
-// such an address by asking for it. It must be quick: it runs in every decision.
-func (a *Allocator) SetOwner(owner func(netip.Addr) string) { a.owner = owner }
 
 // Settle decides what the Service of r has, given the addresses that its status
 // publishes, and remembers it. The same arguments again give the same verdict.

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -108,6 +109,8 @@ func (a *Allocator) answer(s *service, l lack) {
 	}
 	var first, second *pool
 	var node, out, outside []netip.Addr
+	var owned netip.Addr // the first that is somebody else's, and what it is
+	var owner string
 	for _, x := range addresses {
 		var p *pool
 		leased := s.leased[lb.FamilyOf(x)]
@@ -127,8 +130,10 @@ func (a *Allocator) answer(s *service, l lack) {
 		case p != first:
 			second = p
 		}
-		if _, isNode := a.nodes[x]; isNode {
+		if is, ok := a.owned[x]; ok && is.node != "" {
 			node = append(node, x)
+		} else if what := cmp.Or(is.is, a.networks.of(x), a.externalIPOf(x, s.req.Service)); what != "" && owner == "" {
+			owned, owner = x, what
 		}
 	}
 	if len(addresses) > 1 {
@@ -160,7 +165,9 @@ func (a *Allocator) answer(s *service, l lack) {
 	case l.reason != nil:
 		v.Reason = l.reason.Keeping(v.Addresses)
 	case len(node) > 0:
-		v.Reason = lb.AddressIsNode.With(node[0], a.nodes[node[0]]).Keeping(v.Addresses)
+		v.Reason = lb.AddressIsNode.With(node[0], a.node(node[0])).Keeping(v.Addresses)
+	case owner != "":
+		v.Reason = lb.AddressOwned.Say(owned.String(), owner)
 	case len(out) > 0:
 		v.Reason = a.saysOutOfPool(s, out)
 	case l.lease:

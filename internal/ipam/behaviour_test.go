@@ -182,7 +182,7 @@ func TestImportOrder(t *testing.T) {
 	}
 	verdicts := func(poolsLast bool) map[string]lb.Verdict {
 		a := New()
-		a.SetNodes(nodes)
+		a.SetOwners(Owners{Nodes: nodes})
 		if !poolsLast {
 			a.SetPools(pools)
 		}
@@ -288,25 +288,43 @@ func TestAssertedNeverWins(t *testing.T) {
 	}
 }
 
-// Nobody gets by name what belongs to the cluster itself.
-func TestOwnerRefuses(t *testing.T) {
-	a := New()
-	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/31")})
-	a.SetOwner(func(x netip.Addr) string {
-		if x == addr("10.96.0.1") {
-			return "the ClusterIP of Service default/kubernetes"
+// Of two notes on one address, the younger one counts, and what cannot be put back
+// counts more than any note; be the Service older or not, and whatever comes first.
+func TestNotesAreContested(t *testing.T) {
+	at := func(second int64) time.Time {
+		if second == 0 {
+			return time.Time{}
 		}
-		return ""
-	})
-	r := requestOf("web", 1)
-	r.Addresses, r.Anywhere = []netip.Addr{addr("10.96.0.1")}, true
-	v, _ := a.Settle(r, nil)
-	if v.Reason.Code != lb.AddressIsCluster || len(v.Addresses) > 0 {
-		t.Errorf("got %v", v)
+		return time.Unix(second, 0)
 	}
-	r = requestOf("claims", 2)
-	r.Evidence = lb.Asserted
-	if v, _ = a.Settle(r, []netip.Addr{addr("10.96.0.1")}); prose.Addrs(v.Addresses) != "192.0.2.0" {
-		t.Errorf("a claim got %v", v)
+	for name, test := range map[string]struct {
+		older, younger int64
+		want           string
+	}{
+		"an old note put back":          {1, 2, "younger"},
+		"the younger Service's is old":  {2, 1, "older"},
+		"a note against our own status": {5, 0, "younger"},
+		"our own status against a note": {0, 5, "older"},
+		"two statuses":                  {0, 0, "older"},
+		"two notes of one moment":       {7, 7, "older"},
+	} {
+		old, young := requestOf("older", 1), requestOf("younger", 2)
+		old.Noted, young.Noted = at(test.older), at(test.younger)
+		x := []netip.Addr{addr("192.0.2.7")}
+		live := func(first, second lb.Request) *Allocator {
+			a := New()
+			a.Settle(first, x)
+			a.Settle(second, x)
+			return a
+		}
+		imported := New()
+		imported.Import(old, x)
+		imported.Import(young, x)
+		imported.SettleAll()
+		for _, a := range []*Allocator{live(old, young), live(young, old), imported} {
+			if u := a.held[x[0]]; u == nil || u.req.Service.Name != test.want {
+				t.Errorf("%s: %v has it", name, u)
+			}
+		}
 	}
 }

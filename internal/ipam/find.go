@@ -189,7 +189,7 @@ func (a *Allocator) joins(s *service, x netip.Addr, pools []*pool) bool {
 	if a.exclusive(x) != nil || a.loner(s, x) != nil {
 		return false
 	}
-	if _, isNode := a.nodes[x]; isNode {
+	if a.node(x) != "" || a.owner(x) != "" {
 		return false
 	}
 	if reserved, ok := a.reserved[x]; ok && reserved.service != s.req.Service {

@@ -47,7 +47,7 @@ func (a *Allocator) take(s *service, address netip.Addr) {
 			p.perNamespace[s.req.Service.Namespace]++
 		}
 	}
-	s.has[f], s.next[f], s.rank[f] = address, head, lb.Proven
+	s.has[f], s.next[f], s.rank[f], s.noted[f] = address, head, lb.Proven, 0
 	a.held[address] = s
 	a.offer(s, address)
 }
@@ -99,7 +99,7 @@ func (a *Allocator) release(s *service, f lb.Family) {
 // restore gives s exactly the addresses in was, which it has released at most
 // since nobody else could take them.
 func (a *Allocator) restore(s *service, was [len(lb.Families)]netip.Addr) {
-	rank := s.rank
+	rank, noted := s.rank, s.noted
 	for _, f := range lb.Families {
 		if s.has[f] != was[f] {
 			a.release(s, f)
@@ -108,7 +108,7 @@ func (a *Allocator) restore(s *service, was [len(lb.Families)]netip.Addr) {
 	for _, f := range lb.Families {
 		if s.has[f] != was[f] {
 			a.take(s, was[f])
-			s.rank[f] = rank[f]
+			s.rank[f], s.noted[f] = rank[f], noted[f]
 		}
 	}
 }
@@ -118,8 +118,10 @@ func (a *Allocator) isOut(address netip.Addr) bool {
 	if _, ok := a.reserved[address]; ok {
 		return true
 	}
-	_, ok := a.nodes[address]
-	return ok
+	if _, ok := a.owned[address]; ok {
+		return true
+	}
+	return a.networks.of(address) != ""
 }
 
 // withdraw takes address out of what is free, if it is.

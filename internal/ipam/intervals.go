@@ -1,6 +1,10 @@
 package ipam
 
-import "github.com/google/btree"
+import (
+	"math"
+
+	"github.com/google/btree"
+)
 
 // interval is all keys from from to to, both included.
 type interval struct{ from, to key }
@@ -71,6 +75,34 @@ func (s intervals) remove(k key) bool {
 		s.tree.ReplaceOrInsert(below)
 	}
 	return true
+}
+
+// cut takes all keys of c out of the set, and returns how many were in it, saturated.
+func (s intervals) cut(c interval) (n int) {
+	for {
+		i, ok := s.around(c.from)
+		if !ok || c.to.less(i.from) {
+			return n
+		}
+		s.tree.Delete(i)
+		if i.from.less(c.from) {
+			below := i
+			below.to, _ = c.from.prev()
+			s.tree.ReplaceOrInsert(below)
+			i.from = c.from
+		}
+		if c.to.less(i.to) {
+			above := i
+			above.from, _ = c.to.next()
+			s.tree.ReplaceOrInsert(above)
+			i.to = c.to
+		}
+		if all := i.from.saturated(i.to); n > math.MaxInt-int(all) {
+			n = math.MaxInt
+		} else {
+			n += int(all)
+		}
+	}
 }
 
 // add puts k into the set and joins the intervals it touches; it says whether k

@@ -27,7 +27,18 @@ func TestIntervals(t *testing.T) {
 			random := rand.New(rand.NewPCG(3, 4))
 			for range 4000 {
 				i := random.IntN(len(keys))
-				if random.IntN(2) == 0 {
+				if random.IntN(8) == 0 {
+					j, n := i+random.IntN(len(keys)-i), 0
+					for k := i; k <= j; k++ {
+						if in[k] {
+							n++
+						}
+						in[k] = false
+					}
+					if got := s.cut(interval{keys[i], keys[j]}); got != n {
+						t.Fatalf("cut %d, want %d", got, n)
+					}
+				} else if random.IntN(2) == 0 {
 					if s.add(keys[i]) == in[i] {
 						t.Fatalf("add %v: was in it: %v", keys[i], in[i])
 					}
@@ -99,7 +110,7 @@ func TestCover(t *testing.T) {
 		{"192.0.2.21-192.0.2.29"},
 	} {
 		p := poolOf(string(rune('a'+i)), spans...)
-		pools = append(pools, newPool(&p))
+		pools = append(pools, newPool(&p, &networks{}))
 		pools[i].rank = i
 	}
 	c := newCover(pools)

@@ -166,7 +166,7 @@ func checkFree(t failer, a *Allocator) {
 					}
 					total[f]++
 					_, reserved := a.reserved[x]
-					_, isNode := a.nodes[x]
+					isNode := a.node(x) != "" || a.owner(x) != ""
 					if want := a.held[x] == nil && !reserved && !isNode && !slices.Contains(p.Withheld, x); p.free[f].contains(n) != want {
 						t.Errorf("pool %s: %s free: want %v", p.name, x, want)
 					} else if want {

@@ -216,7 +216,7 @@ func (p *pool) usage(f lb.Family) string {
 	total := p.handsOut(f)
 	s := fmt.Sprintf("%d of %d used", p.used[f], total)
 	if int64(p.used[f]) < total {
-		s += ", the rest reserved or used by nodes"
+		s += ", the rest reserved, or used by nodes or the cluster"
 	}
 	return s
 }

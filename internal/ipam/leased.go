@@ -82,10 +82,9 @@ func (a *Allocator) takeLeased(s *service, moves bool) (l lack) {
 			l.lease = true
 			continue
 		}
-		if node, is := a.nodes[x]; is {
-			reason := lb.AddressIsNode.With(x, node)
+		if reason := a.refusalOfOwner(x); reason != nil {
 			a.awaitNamed(s, x)
-			l.reason = &reason
+			l.reason = reason
 			continue
 		}
 		if reason := a.refusalToShare(s, x); reason != nil {

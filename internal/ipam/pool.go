@@ -31,7 +31,8 @@ type pool struct {
 	quota   map[string]*queue        // for the namespace to have one less
 }
 
-func newPool(p *lb.Pool) *pool {
+// newPool makes a pool of which all is free but what is in networks of others.
+func newPool(p *lb.Pool, others *networks) *pool {
 	q := &pool{Pool: *p, name: strconv.Quote(p.Key.String()), self: []lb.PoolKey{p.Key}}
 	if p.Quota != 0 {
 		q.perNamespace = map[string]int{}
@@ -51,6 +52,13 @@ func newPool(p *lb.Pool) *pool {
 			q.total[f] = math.MaxInt64
 		} else {
 			q.total[f] += n
+		}
+	}
+	for _, f := range lb.Families {
+		for _, n := range others[f] {
+			if i, ok := q.number(f, n.from, n.to); ok {
+				q.out[f] += q.free[f].cut(i)
+			}
 		}
 	}
 	for _, x := range p.Withheld {

@@ -22,6 +22,23 @@ type reservation struct {
 // oldest first. Nobody loses an address by it.
 func (a *Allocator) SetPools(pools []lb.Pool) (changed []types.NamespacedName) {
 	a.claimImports()
+	a.build(pools)
+	a.reconsiderAll()
+	return a.finish(nil)
+}
+
+// rebuild makes all pools again, after which everything is to be looked at.
+func (a *Allocator) rebuild() {
+	pools := make([]lb.Pool, len(a.pools))
+	for i, p := range a.pools {
+		pools[i] = p.Pool
+	}
+	a.build(pools)
+	a.reconsiderAll()
+}
+
+// build makes the pools, without what belongs to others or is held.
+func (a *Allocator) build(pools []lb.Pool) {
 	a.scratch, a.split = nil, nil
 	a.pools = make([]*pool, len(pools))
 	a.byKey = make(map[lb.PoolKey]*pool, len(pools))
@@ -30,7 +47,7 @@ func (a *Allocator) SetPools(pools []lb.Pool) (changed []types.NamespacedName) {
 		a.quotas = a.quotas || pools[i].Quota != 0
 		a.hasSinglePools = a.hasSinglePools || pools[i].SinglePool
 		a.leasing = a.leasing || pools[i].DHCP != [len(lb.Families)]bool{}
-		a.pools[i] = newPool(&pools[i])
+		a.pools[i] = newPool(&pools[i], &a.networks)
 		a.byKey[pools[i].Key] = a.pools[i]
 	}
 	refuseOverlaps(a.pools)
@@ -41,14 +58,12 @@ func (a *Allocator) SetPools(pools []lb.Pool) (changed []types.NamespacedName) {
 	}
 	a.cover = newCover(a.pools)
 	a.reserve()
-	for address := range a.nodes {
+	for address := range a.owned {
 		a.withdraw(address)
 	}
 	for address, users := range a.held {
 		a.recount(address, users)
 	}
-	a.reconsiderAll()
-	return a.finish(nil)
 }
 
 // byTurn is the order in which pools are tried: those that are pinned first,

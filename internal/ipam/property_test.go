@@ -178,7 +178,7 @@ type world struct {
 	a      *Allocator
 	m      *model
 	pools  []lb.Pool
-	nodes  map[netip.Addr]string
+	owners Owners
 	status map[types.NamespacedName][]netip.Addr
 	told   map[types.NamespacedName]lb.Verdict // what changed lists imply
 }
@@ -219,12 +219,27 @@ func (w *world) setPools(t *rapid.T) {
 }
 
 func (w *world) setNodes(t *rapid.T) {
-	w.nodes = map[netip.Addr]string{}
+	w.owners = Owners{Nodes: map[netip.Addr]string{}, Others: map[netip.Addr]string{}}
+	out := map[netip.Addr]string{} // of what is free, whoever's it is
 	for _, x := range rapid.SliceOfN(rapid.SampledFrom(universe), 0, 2).Draw(t, "nodes") {
-		w.nodes[x] = "worker"
+		out[x] = "worker"
+		switch rapid.IntRange(0, 2).Draw(t, "whose") {
+		case 0:
+			w.owners.Nodes[x] = "worker"
+		case 1:
+			w.owners.Others[x] = "the gateway of node worker"
+		case 2:
+			n := Network{netip.PrefixFrom(x, x.BitLen()-1).Masked(), "a network"}
+			w.owners.Networks = append(w.owners.Networks, n)
+			for _, y := range universe {
+				if n.Contains(y) {
+					out[y] = "worker"
+				}
+			}
+		}
 	}
-	w.hear(w.a.SetNodes(w.nodes))
-	w.m.setNodes(w.nodes)
+	w.hear(w.a.SetOwners(w.owners))
+	w.m.setNodes(out)
 }
 
 func (w *world) settle(t *rapid.T) {
@@ -307,7 +322,7 @@ func (w *world) restart(t *rapid.T) {
 	w.a, w.told = New(), map[types.NamespacedName]lb.Verdict{}
 	steps := []func(){
 		func() { w.hear(w.a.SetPools(w.pools)) },
-		func() { w.hear(w.a.SetNodes(w.nodes)) },
+		func() { w.hear(w.a.SetOwners(w.owners)) },
 	}
 	// What needs no pool would be taken before they are there.
 	needless := func(r lb.Request) bool { return r.Anywhere || len(r.Leased) > 0 || choosy(&r) }

@@ -79,7 +79,7 @@ func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others b
 	had := s.has
 	for _, f := range wanted(&s.req) {
 		if s.has[f].IsValid() && slices.Contains(published, s.has[f]) {
-			s.rank[f] = min(s.rank[f], s.req.Evidence)
+			s.proves(f)
 			others = others || slices.ContainsFunc(published, func(p netip.Addr) bool {
 				return p != s.has[f] && lb.FamilyOf(p) == f
 			})
@@ -87,7 +87,11 @@ func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others b
 		}
 		with := a.partner(s, f, published)
 		for _, p := range published {
-			if !p.IsValid() || lb.FamilyOf(p) != f || a.unusable(p) || s.req.Evidence == lb.Asserted && a.owner(p) != "" {
+			if !p.IsValid() || lb.FamilyOf(p) != f || a.unusable(p) {
+				continue
+			}
+			if s.req.Evidence == lb.Asserted && !s.has[f].IsValid() && (a.disagrees(s, p) || !a.compatible(s, p, with)) {
+				others = true // it does not get by its own words what it would not get by asking
 				continue
 			}
 			if s.has[f].IsValid() {
@@ -117,11 +121,9 @@ func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others b
 	return others
 }
 
-// unusable says whether no Service can have p. Link-local addresses are for those
-// who put them into a pool.
+// unusable says whether no Service can have p.
 func (a *Allocator) unusable(p netip.Addr) bool {
-	kind := lb.Unusable(netipx.IPRangeFrom(p, p))
-	return kind != "" && !(kind == lb.LinkLocal && a.InPool(p))
+	return a.owned[p].clusterIP || lb.Unusable(netipx.IPRangeFrom(p, p), lb.LinkLocal) != ""
 }
 
 // partner returns the address beside which s would have another of family f: the
@@ -215,7 +217,7 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 			return false // its status is only behind
 		}
 		mine, theirs := s.req.Evidence, rival.rank[f]
-		if theirs < mine || theirs == mine && (mine == lb.Asserted || older(rival, s)) {
+		if theirs < mine || theirs == mine && rival.precedes(s, f) {
 			s.loses(p)
 			if theirs == mine || mine != lb.Asserted { // else everybody could trouble others with events
 				a.contests = append(a.contests, Contest{p, rival.req.Service, s.req.Service})
@@ -235,7 +237,39 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 	// It may no longer be assigned by DHCP.
 	s.leased[f] = s.leased[f] && a.leases(s, f)
 	a.take(s, p)
-	s.rank[f] = s.req.Evidence
+	s.rank[f], s.noted[f] = s.req.Evidence, noted(&s.req)
 	a.note(s, p)
 	return true
+}
+
+// precedes says whether s, which has an address of family f, keeps it if t claims it
+// with equal evidence. A note that a tenant may have kept, and put back, says what was
+// so once: what was written later, or cannot be put back, wins. Else the older Service
+// keeps it. What is only asserted takes nothing from anybody.
+func (s *service) precedes(t *service, f lb.Family) bool {
+	has, claims := s.noted[f], noted(&t.req)
+	switch {
+	case t.req.Evidence == lb.Asserted:
+		return true
+	case has == claims:
+		return older(s, t)
+	case has == 0 || claims == 0:
+		return has == 0
+	}
+	return has > claims
+}
+
+// noted is when the evidence of r was written, 0 if that does not matter.
+func noted(r *lb.Request) int64 {
+	if r.Noted.IsZero() {
+		return 0
+	}
+	return r.Noted.UnixMilli()
+}
+
+// proves notes the evidence for the address of family f that s has, and publishes.
+func (s *service) proves(f lb.Family) {
+	if s.req.Evidence <= s.rank[f] {
+		s.rank[f], s.noted[f] = s.req.Evidence, noted(&s.req)
+	}
 }

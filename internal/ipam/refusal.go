@@ -20,17 +20,8 @@ func (a *Allocator) refusal(s *service, x netip.Addr) *lb.Reason {
 // refusalOfPools is refusal, whoever holds x.
 func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 	r := &s.req
-	if node, ok := a.nodes[x]; ok {
-		reason := lb.AddressIsNode.With(x, node)
-		return &reason
-	}
-	owner := a.owner(x)
-	if owner == "" && x.IsLinkLocalUnicast() && !a.InPool(x) {
-		owner = "link-local, and in no pool"
-	}
-	if owner != "" {
-		reason := lb.AddressIsCluster.With(x, owner)
-		return &reason
+	if reason := a.refusalOfOwner(x); reason != nil {
+		return reason
 	}
 	var asked *pool
 	if r.Pool != "" {
@@ -68,6 +59,10 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 			reason := lb.AddressReserved.With(x, reserved.service, reserved.pool.Key.String())
 			return &reason
 		}
+		if other := a.externalIPOf(x, r.Service); other != "" && !a.InPool(x) {
+			reason := lb.AddressIsCluster.With(x, other)
+			return &reason
+		}
 		return nil
 	}
 	if first == nil {
@@ -75,6 +70,19 @@ func (a *Allocator) refusalOfPools(s *service, x netip.Addr) *lb.Reason {
 		first = &reason
 	}
 	return first
+}
+
+// refusalOfOwner says whose x is that no Service gets, or nil if it is nobody's.
+func (a *Allocator) refusalOfOwner(x netip.Addr) *lb.Reason {
+	if node := a.node(x); node != "" {
+		reason := lb.AddressIsNode.With(x, node)
+		return &reason
+	}
+	if owner := a.owner(x); owner != "" {
+		reason := lb.AddressIsCluster.With(x, owner)
+		return &reason
+	}
+	return nil
 }
 
 // anywhere says whether s asks for x, be it in a pool or not. Pools that give by name

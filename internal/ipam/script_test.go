@@ -68,10 +68,10 @@ func (s *smallWorld) run(f []string) (answers []string) {
 		answers = s.answers(s.a.SetPools(s.allPools()))
 	case "node":
 		s.nodes[addr(f[2])] = name
-		answers = s.answers(s.a.SetNodes(s.nodes))
+		answers = s.answers(s.a.SetOwners(Owners{Nodes: s.nodes}))
 	case "unnode":
 		maps.DeleteFunc(s.nodes, func(_ netip.Addr, n string) bool { return n == name })
-		answers = s.answers(s.a.SetNodes(s.nodes))
+		answers = s.answers(s.a.SetOwners(Owners{Nodes: s.nodes}))
 	case "service":
 		r := s.request(name, f[2:])
 		answers = s.settle(r)
@@ -180,7 +180,7 @@ func (s *smallWorld) restart(poolsLast bool) []string {
 	if poolsLast {
 		s.a.SetPools(s.allPools())
 	}
-	s.a.SetNodes(s.nodes)
+	s.a.SetOwners(Owners{Nodes: s.nodes})
 	var changed []types.NamespacedName
 	for _, n := range names {
 		if v, _ := s.a.Verdict(n); verdictString(v) != verdictString(before[n]) {

@@ -34,6 +34,7 @@ func wants(r *lb.Request, f lb.Family) bool {
 func (a *Allocator) evaluate(s *service) {
 	a.unwait(s)
 	was := s.has
+	a.leaveClusterIPs(s)
 	var lack lack
 	if s.req.Invalid != nil {
 		lack.reason = s.req.Invalid
@@ -173,8 +174,7 @@ func (a *Allocator) mustMove(s *service, f lb.Family) bool {
 		}
 	}
 	if r.Reallocate {
-		_, isNode := a.nodes[has]
-		return isNode || a.home(s, has) == nil
+		return a.node(has) != "" || a.owner(has) != "" || a.home(s, has) == nil
 	}
 	return false
 }

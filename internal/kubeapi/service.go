@@ -163,6 +163,17 @@ func ClusterIPs(s *corev1.Service) []netip.Addr {
 	return out
 }
 
+// ExternalIPs that the spec of s names, without what is not an address.
+func ExternalIPs(s *corev1.Service) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range s.Spec.ExternalIPs {
+		if a, err := lb.ParseAddr(text); err == nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // ParseKey reads "namespace/name", as NamespacedName.String writes it.
 func ParseKey(text string) types.NamespacedName {
 	namespace, name, _ := strings.Cut(text, "/")

@@ -140,11 +140,14 @@ func (r Reason) Gist() string {
 	return strings.TrimSuffix(strings.TrimPrefix(r.Text, before), after)
 }
 
+// keeps begins what Keeping adds.
+const keeps = " Until then the Service keeps "
+
 // Keeping adds to r that the Service keeps the addresses that it has until it can
 // have what it requests.
 func (r Reason) Keeping(addresses []netip.Addr) Reason {
 	if len(addresses) > 0 {
-		r.Text += " Until then the Service keeps " + prose.Addrs(addresses) + "."
+		r.Text += keeps + prose.Addrs(addresses) + "."
 	}
 	return r
 }

@@ -14,7 +14,7 @@ var agentReasons = Table{
 	AgentReady: {On: "Agent", Ready: true,
 		Means: "The node announces the addresses that it owns.",
 		Do:    "Nothing.",
-		Text:  "The node announces the addresses that it owns. It sees %s.", Sample: []any{"2 other agents"}},
+		Text:  "The node announces the addresses that it owns."},
 	AgentIsolated: {On: "Agent", Warning: true,
 		Means: "The agent reaches neither another agent nor the API server, so it announces nothing.",
 		Do:    "Check the network of the node.",

@@ -28,6 +28,7 @@ const (
 	AddressReserved   Code = "AddressReserved"
 	AddressIsNode     Code = "AddressIsNode"
 	AddressIsCluster  Code = "AddressIsCluster"
+	AddressOwned      Code = "AddressOwned"
 	FamilyMismatch    Code = "FamilyMismatch"
 	SharingConflict   Code = "SharingConflict"
 	InvalidRequest    Code = "InvalidRequest"
@@ -41,6 +42,8 @@ const (
 	Moved             Code = "Moved"
 	AddressConflict   Code = "AddressConflict"
 	NotAnnounced      Code = "NotAnnounced"
+	NoServingEndpoint Code = "NoServingEndpoint"
+	AddressRefused    Code = "AddressRefused"
 	FamiliesApart     Code = "FamiliesApart"
 	AddressReleased   Code = "AddressReleased"
 	OffSubnet         Code = "OffSubnet"
@@ -125,9 +128,13 @@ var serviceReasons = Table{
 		Do:    "Request another address, or change the reservation in the pool.",
 		Text:  "Address %s is reserved for Service %s in pool %q. Request another address, or change the reservation.", Sample: []any{sampleAddress, sampleService, "edge"}},
 	AddressIsCluster: {On: "Service", Warning: true,
-		Means: "The address belongs to the cluster itself: it is the ClusterIP of a Service, in the network of the pods, or link-local. Announcing it would cut off those who use it.",
+		Means: "The address belongs to somebody else: it is the ClusterIP of a Service, in a network of the Services or of the pods, a gateway or name server of a node, link-local, or, outside the pools, an external IP of another Service. Announcing it would cut off those who use it.",
 		Do:    "Request another address.",
 		Text:  "Address %s cannot be given to a Service: it is %s. Request another address.", Sample: []any{"10.96.0.1", "the ClusterIP of Service default/kubernetes"}},
+	AddressOwned: {On: "Service", Ready: true, Warning: true,
+		Means: "The Service has an address that also belongs to somebody else, as the sentence says. Fairlead would not assign it today.",
+		Do:    `Request another address, or set the annotation fairlead.io/reallocate: "true" to move the Service. If a pool contains such addresses, exclude them.`,
+		Text:  `The Service has %s, but that is %s. Request another address, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, Sample: []any{sampleAddress, "the gateway of node worker-1"}},
 	AddressIsNode: {On: "Service", Warning: true,
 		Means: "The address belongs to a node of the cluster. Announcing it would take the node off the network.",
 		Do:    "Exclude the node's address from the pool, or request another address.",
@@ -184,6 +191,14 @@ var serviceReasons = Table{
 		Means: "The Service has an address, but no node can announce it.",
 		Do:    "Fix the nodes that the sentence lists, or change which nodes and interfaces announce the pool.",
 		Text:  "Address %s is not announced. %s Fix that, or change how the pool is advertised.", Sample: []any{sampleAddress, "No node can announce it: worker-1 has no interface for it that is up."}},
+	NoServingEndpoint: {On: "Service", Warning: true, Event: true,
+		Means: "The Service has an address, but no endpoint that serves, so no node announces the address.",
+		Do:    "Check the Service's selector, and that its pods are Ready. The address is announced as soon as one endpoint serves.",
+		Text:  "Address %s is not announced, because no endpoint of the Service serves. Check the Service's selector, and that its pods are Ready.", Sample: []any{sampleAddress}},
+	AddressRefused: {On: "Service", Warning: true, Event: true,
+		Means: "The kernel of the node that should announce the address refuses it.",
+		Do:    "Look into the log of the node's agent, which has the error. The agent tries again every second.",
+		Text:  "Address %s is not announced: the kernel of node %s refuses it on %s. The log of the node's agent has the error.", Sample: []any{sampleAddress, "worker-1", "eth0"}},
 	FamiliesApart: {On: "Service", Warning: true,
 		Means: "The Service needs an address of each IP family, both must be from one pool, and no pool has both free.",
 		Do:    "Add addresses of the missing family to a pool, or change the Service's ipFamilyPolicy.",

@@ -19,7 +19,8 @@ const (
 	// write.
 	Reported
 	// Asserted: anybody with edit rights on the Service could have written it. It
-	// can hold a free address, but never takes one from another Service.
+	// can hold a free address that the Service would get by asking for it, and never
+	// takes one from another Service.
 	Asserted
 )
 
@@ -92,8 +93,10 @@ type Request struct {
 	// the Service has no pool.
 	Unread *Reason
 
-	// Evidence for the addresses that the Service publishes.
+	// Evidence for the addresses that the Service publishes. Noted is when it was
+	// written, where a tenant could have kept it and put it back later; else zero.
 	Evidence Evidence
+	Noted    time.Time
 
 	// Reallocate asks to give up an address that is out of pool.
 	Reallocate bool

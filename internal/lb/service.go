@@ -46,13 +46,13 @@ type Condition struct {
 }
 
 // Attested says whether a Fairlead controller, this one or another, wrote the
-// addresses in the status: they are in the sentence of our condition, which is
-// written together with them.
+// addresses in the status: our condition, which is written together with them, says
+// that the Service has them.
 func (s *Service) Attested() bool {
 	if s.Says == nil {
 		return false
 	}
-	words := strings.Fields(s.Says.Text)
+	words := strings.Fields(s.Says.has())
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".,;")
 	}
@@ -62,6 +62,24 @@ func (s *Service) Attested() bool {
 		}
 	}
 	return true
+}
+
+// has is the sentence of the condition that says what the Service has. Other sentences
+// may name addresses that it only asks for, or quote what is written on it.
+func (c *Condition) has() string {
+	text := c.Text
+	if !c.True {
+		at := strings.LastIndex(text, keeps)
+		if at < 0 {
+			return ""
+		}
+		text = text[at:]
+	}
+	sentence, rest, more := strings.Cut(strings.TrimPrefix(text, " "), ". ")
+	if more && !c.True && rest != "" {
+		return "" // it is not the last one, so it is not ours
+	}
+	return sentence
 }
 
 // Frontend is what clients reach at a Service's addresses, and how it is led to

@@ -11,6 +11,7 @@ import (
 type Held struct {
 	Addresses []netip.Addr
 	Evidence  Evidence
+	Noted     time.Time // as Request has it
 	// Current says that a Fairlead controller wrote it, this one or another: it is
 	// believed also after first sight. Anything else may be an edit by hand.
 	Current bool

@@ -15,8 +15,12 @@ type Fake struct {
 	// "remove" or "renew".
 	Fail func(verb, ifname string, a netip.Addr) error
 
+	// Routers are the gateways.
+	Routers []netip.Addr
+
 	mu      sync.Mutex
 	links   []Link
+	hosts   map[string][]Host
 	ours    map[Address]bool
 	changed chan struct{}
 	done    chan struct{}
@@ -40,6 +44,20 @@ func (f *Fake) SetLinks(links ...Link) {
 	}
 	f.links = slices.Clone(links)
 	f.signal()
+}
+
+// SetHosts changes which hosts the kernel knows, by interface.
+func (f *Fake) SetHosts(hosts map[string][]Host) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hosts = hosts
+}
+
+// Hosts is as Links.Hosts.
+func (f *Fake) Hosts() (map[string][]Host, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hosts, nil
 }
 
 // Drop takes our address off an interface, as another program would.
@@ -109,6 +127,9 @@ func (f *Fake) Ours() (out []Address) {
 	slices.SortFunc(out, func(x, y Address) int { return cmp.Or(cmp.Compare(x.Interface, y.Interface), x.Addr.Compare(y.Addr)) })
 	return out
 }
+
+// Gateways is as Links.Gateways.
+func (f *Fake) Gateways() ([]netip.Addr, error) { return f.Routers, nil }
 
 // Add is as Links.Add.
 func (f *Fake) Add(ifname string, a netip.Addr) error {

@@ -28,11 +28,15 @@ type Link struct {
 	// belong on that. A member of a VRF is none.
 	Slave    bool
 	Loopback bool
+	// Crossing says that its other end, or what it is based on, is in another network
+	// namespace, as of the interface that leads to a pod. In a node that is a container
+	// itself, it is so of all.
+	Crossing bool
 }
 
 func (l Link) equal(o Link) bool {
 	return l.Name == o.Name && l.Index == o.Index && bytes.Equal(l.MAC, o.MAC) && l.Up == o.Up &&
-		l.Global == o.Global && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Loopback == o.Loopback
+		l.Global == o.Global && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Loopback == o.Loopback && l.Crossing == o.Crossing
 }
 
 // Address is one of ours on an interface.
@@ -109,6 +113,7 @@ func parseLink(m []byte) (Link, error) {
 		Up:       attrs.RawFlags&up == up,
 		Slave:    attrs.MasterIndex != 0 && !vrf,
 		Loopback: attrs.RawFlags&unix.IFF_LOOPBACK != 0,
+		Crossing: attrs.NetNsID >= 0,
 	}, nil
 }
 

@@ -24,6 +24,8 @@ const receiveBuffer = 4 << 20
 type Links struct {
 	events *nl.NetlinkSocket
 	ask    map[int]*nl.SocketHandle
+	// routes is for what may take long, so that nothing else waits for it.
+	routes map[int]*nl.SocketHandle
 
 	changed chan struct{}
 	done    chan struct{}
@@ -51,9 +53,16 @@ func WatchIn(ctx context.Context, ns netns.NsHandle) (*Links, error) {
 		events.Close()
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
+	routes, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		events.Close()
+		ask.Close()
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
 	l := &Links{
 		events:  events,
 		ask:     map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: ask}},
+		routes:  map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: routes}},
 		changed: make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
@@ -64,12 +73,14 @@ func WatchIn(ctx context.Context, ns netns.NsHandle) (*Links, error) {
 	if err != nil {
 		events.Close()
 		ask.Close()
+		routes.Close()
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, events.Close)
 	go func() {
 		defer close(l.done)
 		defer ask.Close()
+		defer routes.Close()
 		defer stop()
 		l.follow(ctx)
 	}()
@@ -139,8 +150,13 @@ func (l *Links) request(kind, flags int) *nl.NetlinkRequest {
 
 // dump asks for all objects of a kind, again if they change meanwhile.
 func (l *Links) dump(get, reply int, header nl.NetlinkRequestData) ([][]byte, error) {
+	return l.dumpFrom(l.ask, get, reply, header)
+}
+
+func (l *Links) dumpFrom(sockets map[int]*nl.SocketHandle, get, reply int, header nl.NetlinkRequestData) ([][]byte, error) {
 	for {
 		req := l.request(get, unix.NLM_F_DUMP)
+		req.Sockets = sockets
 		req.AddData(header)
 		msgs, err := req.Execute(unix.NETLINK_ROUTE, uint16(reply))
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {

@@ -21,23 +21,29 @@ type bridge struct {
 const quiet = 10 * time.Minute
 
 var warnings = []struct{ sign, text string }{
-	{"could decrypt", "somebody speaks with another key"},
-	{"remote state is not encrypted", "somebody speaks without a key"},
-	{"ecrypt packet failed", "somebody speaks with another key, or garbage"},
+	{"ecrypt packet failed", "a host without the gossip key sends messages"},
 	{"onflicting address", "two nodes have the same name"},
-	{"remote node state is larger", "a member says more than fits"},
 }
 
 func (b *bridge) Write(line []byte) (int, error) {
 	text := string(bytes.TrimSpace(line))
 	for _, w := range warnings {
-		if bytes.Contains(line, []byte(w.sign)) && b.due(w.text) {
-			b.log.Warn(w.text, "memberlist", text)
+		if bytes.Contains(line, []byte(w.sign)) {
+			b.warn(w.text, "memberlist", text)
 			return len(line), nil
 		}
 	}
 	b.log.Debug(text)
 	return len(line), nil
+}
+
+// warn writes a warning, or a debug line if it was written a while ago.
+func (b *bridge) warn(text string, args ...any) {
+	if b.due(text) {
+		b.log.Warn(text, args...)
+		return
+	}
+	b.log.Debug(text, args...)
 }
 
 func (b *bridge) due(text string) bool {

@@ -14,8 +14,8 @@ type delegate struct{ g *Group }
 
 var _ memberlist.Delegate = delegate{}
 
-// NodeMeta is not used: it is limited to 512 bytes.
-func (d delegate) NodeMeta(int) []byte { return nil }
+// NodeMeta says only that we answer questions: it is limited to 512 bytes.
+func (d delegate) NodeMeta(int) []byte { return proves }
 
 func (d delegate) GetBroadcasts(overhead, limit int) [][]byte {
 	return d.g.queue.GetBroadcasts(overhead, limit)
@@ -23,6 +23,14 @@ func (d delegate) GetBroadcasts(overhead, limit int) [][]byte {
 
 // NotifyMsg takes in a message and passes on what was new.
 func (d delegate) NotifyMsg(message []byte) {
+	if q, err := decodeQuestion(message); err == nil {
+		d.g.asked(q)
+		return
+	}
+	if nonce, name, err := decodeAnswer(message); err == nil {
+		d.g.answered(nonce, name)
+		return
+	}
 	r, err := decode(message)
 	if err != nil {
 		d.g.log.Debug("message of a member", "error", err)
@@ -102,60 +110,61 @@ type events struct{ g *Group }
 
 var _ memberlist.EventDelegate = events{}
 
+// NotifyJoin begins to ask the node whether it is there. Agents of builds that do
+// not answer are members at once.
 func (e events) NotifyJoin(n *memberlist.Node) {
-	addr, ok := netip.AddrFromSlice(n.Addr)
+	ip, ok := netip.AddrFromSlice(n.Addr)
 	if !ok {
 		return
 	}
-	e.g.move(func() {
-		e.g.members[n.Name] = netip.AddrPortFrom(addr.Unmap(), n.Port)
-		delete(e.g.departed, n.Name)
-		e.g.book.adopt(n.Name)
-		if n.Name != e.g.self {
-			e.g.greet[n.Name] = true
-		}
-	})
-	if n.Name != e.g.self {
-		e.g.log.Info("member joined", "member", n.Name, "address", addr.Unmap())
-		signal(e.g.wake)
+	addr := netip.AddrPortFrom(ip.Unmap(), n.Port)
+	g := e.g
+	g.mu.Lock()
+	if n.Name == g.self || !bytes.Equal(n.Meta, proves) {
+		g.admit(n.Name, addr)
+	} else {
+		g.doubted(n.Name, addr)
+	}
+	if n.Name != g.self {
+		g.greet[n.Name] = true
+	}
+	g.mu.Unlock()
+	if n.Name != g.self {
+		signal(g.wake)
 	}
 }
 
 func (e events) NotifyLeave(n *memberlist.Node) {
-	var d departure
-	e.g.move(func() {
-		d = departure{at: time.Now(), addr: e.g.members[n.Name]}
-		if p := e.g.book.pages[n.Name]; p != nil {
-			d.left = p.info.left
-		}
-		delete(e.g.members, n.Name)
-		delete(e.g.greet, n.Name)
-		if n.Name != e.g.self {
-			e.g.departed[n.Name] = d
-			e.g.book.orphan(n.Name, d.at)
-			if !d.left {
-				e.g.deaths++
-			}
-		}
-	})
-	switch {
-	case n.Name == e.g.self:
-	case d.left:
-		e.g.log.Info("member left", "member", n.Name)
-	default:
-		e.g.log.Info("member died", "member", n.Name)
+	g := e.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.greet, n.Name)
+	delete(g.doubts, n.Name)
+	g.settle(time.Now())
+	addr, member := g.members[n.Name]
+	if !member { // it has never answered
+		return
 	}
+	d := departure{at: time.Now(), addr: addr}
+	if p := g.book.pages[n.Name]; p != nil {
+		d.left = p.info.left
+	}
+	delete(g.members, n.Name)
+	g.claims = nil
+	g.size.Store(int32(len(g.members)))
+	signal(g.changed)
+	if n.Name == g.self {
+		return
+	}
+	g.departed[n.Name] = d
+	g.book.orphan(n.Name, d.at)
+	if d.left {
+		g.log.Info("member left", "member", n.Name)
+		return
+	}
+	g.deaths++
+	g.log.Info("member died", "member", n.Name)
 }
 
 // NotifyUpdate tells of a changed NodeMeta, which there is not.
 func (e events) NotifyUpdate(*memberlist.Node) {}
-
-// move changes the set of members.
-func (g *Group) move(change func()) {
-	g.mu.Lock()
-	change()
-	g.claims = nil
-	g.size.Store(int32(len(g.members)))
-	g.mu.Unlock()
-	signal(g.changed)
-}

@@ -52,10 +52,15 @@ type Group struct {
 	claims   map[Key][]Claim // of the book, nil: to be made again
 	members  map[string]netip.AddrPort
 	departed map[string]departure
+	nodes    map[netip.Addr]bool // that Join was last called with
 	deaths   int
 	greet    map[string]bool // members that have not heard of us from ourselves
-	synced   bool
-	refuted  time.Time
+	doubts   map[string]*doubt
+	// questions of others that are to be answered.
+	questions []question
+	exchanged time.Time // with a member that is synced
+	synced    bool
+	refuted   time.Time
 }
 
 // departure is how and when a member was lost.
@@ -81,29 +86,38 @@ func Start(c Config) (*Group, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.Bind = netip.AddrPortFrom(c.Bind.Addr().Unmap(), c.Bind.Port())
+	now := time.Now()
+	g := &Group{
+		self: c.Name, log: c.Log,
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		book:    newBook(c.Name, uint64(now.UnixNano()), c.Meta),
+		members: map[string]netip.AddrPort{}, departed: map[string]departure{}, greet: map[string]bool{}, doubts: map[string]*doubt{},
+	}
+	g.queue.NumNodes, g.queue.RetransmitMult = func() int { return int(g.size.Load()) }, claimRetransmit
+	out := &bridge{log: c.Log}
 	transport := c.Transport
 	if transport == nil {
-		s, err := listen(c.Bind)
+		gate, err := newGate(c.Key, g.nodeAt)
+		if err != nil {
+			return nil, err
+		}
+		s, err := listen(c.Bind, gate, out.warn)
 		if err != nil {
 			return nil, fmt.Errorf("listen for members: %w", err)
 		}
 		transport, c.Bind = s, s.addr
 	}
-	now := time.Now()
-	g := &Group{
-		self: c.Name, addr: c.Bind, log: c.Log,
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		book:    newBook(c.Name, uint64(now.UnixNano()), c.Meta),
-		members: map[string]netip.AddrPort{}, departed: map[string]departure{}, greet: map[string]bool{},
-	}
-	g.queue.NumNodes, g.queue.RetransmitMult = func() int { return int(g.size.Load()) }, claimRetransmit
-	conf := tuned(c, transport)
+	g.addr = c.Bind
+	conf := tuned(c, transport, out)
 	conf.Delegate, conf.Events = delegate{g}, events{g}
 	list, err := memberlist.Create(conf)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start membership: %w", err), transport.Shutdown())
 	}
 	g.list = list
+	if err := raiseIncarnation(transport, c.Key, c.Name, c.Bind, now); err != nil {
+		g.log.Debug("raise the incarnation", "error", err)
+	}
 	g.loops.Go(g.run)
 	g.loops.Go(g.rejoin)
 	return g, nil
@@ -236,12 +250,22 @@ func (g *Group) run() {
 	defer alone.Stop()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
+	again := time.NewTimer(0)
+	defer again.Stop()
 	for {
 		select {
 		case <-g.done:
 			return
 		case <-g.wake:
 			g.talk()
+			g.answer()
+			if g.ask() {
+				again.Reset(askInterval)
+			}
+		case <-again.C:
+			if g.ask() {
+				again.Reset(askInterval)
+			}
 		case <-alone.C:
 			g.setSynced()
 		case now := <-second.C:
@@ -250,14 +274,15 @@ func (g *Group) run() {
 	}
 }
 
+// setSynced says that there was an exchange, or nobody to have one with.
 func (g *Group) setSynced() {
 	g.mu.Lock()
-	already := g.synced
-	g.synced = true
-	g.mu.Unlock()
-	if !already {
-		signal(g.changed)
+	defer g.mu.Unlock()
+	now := time.Now()
+	if g.exchanged.IsZero() {
+		g.exchanged = now
 	}
+	g.settle(now)
 }
 
 func (g *Group) expire(now time.Time) {

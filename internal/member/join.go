@@ -15,9 +15,11 @@ const joinTries = 4
 
 // Join looks for members at these addresses. It skips current members, so it can be
 // called repeatedly with all addresses that might have one. It returns how many
-// answered. It returns an error if it asked some and none answered.
+// answered. It returns an error if it asked some and none answered. Until the next
+// call, streams from these addresses go before those of strangers (see gate).
 func (g *Group) Join(ctx context.Context, addrs []netip.AddrPort) (joined int, err error) {
 	addrs = slices.Clone(addrs)
+	g.setNodes(addrs)
 	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 	var errs []error
 	for {
@@ -40,6 +42,36 @@ func (g *Group) Join(ctx context.Context, addrs []netip.AddrPort) (joined int, e
 	}
 }
 
+func (g *Group) setNodes(addrs []netip.AddrPort) {
+	nodes := make(map[netip.Addr]bool, len(addrs))
+	for _, a := range addrs {
+		nodes[a.Addr().Unmap()] = true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.nodes = nodes
+}
+
+// nodeAt says whether a node has this address, as far as is known.
+func (g *Group) nodeAt(addr netip.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.nodes[addr] {
+		return true
+	}
+	for _, m := range g.members {
+		if m.Addr() == addr {
+			return true
+		}
+	}
+	for _, d := range g.departed {
+		if d.addr.Addr() == addr {
+			return true
+		}
+	}
+	return false
+}
+
 // strangers are those addresses that have no member.
 func (g *Group) strangers(addrs []netip.AddrPort) []netip.AddrPort {
 	g.mu.Lock()
@@ -47,6 +79,9 @@ func (g *Group) strangers(addrs []netip.AddrPort) []netip.AddrPort {
 	known := map[netip.AddrPort]bool{g.addr: true}
 	for _, addr := range g.members {
 		known[addr] = true
+	}
+	for _, d := range g.doubts {
+		known[d.addr] = true
 	}
 	return slices.DeleteFunc(addrs, func(a netip.AddrPort) bool {
 		return known[netip.AddrPortFrom(a.Addr().Unmap(), a.Port())]

@@ -1,9 +1,16 @@
 package member_test
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"fairlead.io/test/kit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if bind := os.Getenv(victimVar); bind != "" {
+		victim(bind)
+		return
+	}
+	leak.Main(m)
+}

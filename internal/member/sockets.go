@@ -12,24 +12,21 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// maxStreams is how many connections are served at a time; others wait in the
-// kernel. An exchange takes milliseconds, so this is enough for a thousand
-// agents that start together, and bounds what a stranger without the key can
-// make us keep.
-const maxStreams = 64
-
 // sockets is the transport on a node: UDP and TCP on one address and port.
 //
 // memberlist's own would do, but it hides why a port cannot be had (its errors
 // cannot be unwrapped, and who waits for its predecessor's port must know), takes
-// 64 KiB for each packet, resolves names, and serves any number of connections.
+// 64 KiB for each packet, resolves names, and serves any number of connections,
+// each with any number of bytes before it knows whose they are (see gate). Packets
+// need no gate: memberlist decrypts each before it looks at anything in it.
 type sockets struct {
 	addr    netip.AddrPort
 	udp     *net.UDPConn
 	tcp     *net.TCPListener
 	packets chan *memberlist.Packet
 	streams chan net.Conn
-	slots   chan struct{}
+	gate    *gate
+	warn    func(text string, args ...any)
 	done    chan struct{}
 	once    sync.Once
 	loops   sync.WaitGroup
@@ -38,18 +35,18 @@ type sockets struct {
 var _ memberlist.Transport = (*sockets)(nil)
 
 // listen binds both sockets. With port 0 the kernel chooses.
-func listen(bind netip.AddrPort) (*sockets, error) {
+func listen(bind netip.AddrPort, g *gate, warn func(string, ...any)) (*sockets, error) {
 	var err error
 	for range 10 { // a port that is free for TCP may be taken for UDP
 		var s *sockets
-		if s, err = listenOnce(bind); err == nil || bind.Port() != 0 || !errors.Is(err, syscall.EADDRINUSE) {
+		if s, err = listenOnce(bind, g, warn); err == nil || bind.Port() != 0 || !errors.Is(err, syscall.EADDRINUSE) {
 			return s, err
 		}
 	}
 	return nil, err
 }
 
-func listenOnce(bind netip.AddrPort) (*sockets, error) {
+func listenOnce(bind netip.AddrPort, g *gate, warn func(string, ...any)) (*sockets, error) {
 	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(bind))
 	if err != nil {
 		return nil, err
@@ -64,7 +61,7 @@ func listenOnce(bind netip.AddrPort) (*sockets, error) {
 	s := &sockets{
 		addr: addr, udp: udp, tcp: tcp,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
-		slots: make(chan struct{}, maxStreams), done: make(chan struct{}),
+		gate: g, warn: warn, done: make(chan struct{}),
 	}
 	s.loops.Go(s.receive)
 	s.loops.Go(s.accept)
@@ -93,17 +90,11 @@ func (s *sockets) receive() {
 
 func (s *sockets) accept() {
 	for {
-		select {
-		case s.slots <- struct{}{}:
-		case <-s.done:
+		conn, err := s.tcp.Accept()
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		conn, err := s.tcp.Accept()
 		if err != nil {
-			<-s.slots
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
 			select { // out of files: they will not come back at once
 			case <-time.After(100 * time.Millisecond):
 				continue
@@ -111,25 +102,25 @@ func (s *sockets) accept() {
 				return
 			}
 		}
-		slot := &slotted{Conn: conn, free: sync.OnceFunc(func() { <-s.slots })}
-		select {
-		case s.streams <- slot:
-		case <-s.done:
-			_ = slot.Close()
-			return
-		}
+		stream := s.gate.accepted(conn)
+		s.loops.Go(func() { s.admit(stream) })
 	}
 }
 
-// slotted is a connection that frees its slot when it is closed.
-type slotted struct {
-	net.Conn
-	free func()
-}
-
-func (c *slotted) Close() error {
-	defer c.free()
-	return c.Conn.Close()
+// admit hands a stream over once it has proved that it is a member's.
+func (s *sockets) admit(stream *stream) {
+	if err := stream.prove(); err != nil {
+		_ = stream.Close()
+		if text := suspicious(err); text != "" {
+			s.warn(text, "from", stream.RemoteAddr().String(), "error", err)
+		}
+		return
+	}
+	select {
+	case s.streams <- stream:
+	case <-s.done:
+		_ = stream.Close()
+	}
 }
 
 func (s *sockets) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
@@ -149,7 +140,11 @@ func (s *sockets) PacketCh() <-chan *memberlist.Packet { return s.packets }
 
 func (s *sockets) DialTimeout(to string, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{Timeout: timeout, LocalAddr: &net.TCPAddr{IP: s.addr.Addr().AsSlice(), Zone: s.addr.Addr().Zone()}}
-	return d.Dial("tcp", to)
+	conn, err := d.Dial("tcp", to)
+	if err != nil {
+		return nil, err
+	}
+	return s.gate.dialled(conn), nil
 }
 
 func (s *sockets) StreamCh() <-chan net.Conn { return s.streams }
@@ -159,6 +154,7 @@ func (s *sockets) Shutdown() (err error) {
 	s.once.Do(func() {
 		close(s.done)
 		err = errors.Join(s.tcp.Close(), s.udp.Close())
+		s.gate.close()
 		s.loops.Wait()
 	})
 	return err

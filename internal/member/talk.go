@@ -21,13 +21,19 @@ func (g *Group) talk() {
 	}
 	var known, fresh []*memberlist.Node
 	for name, addr := range g.members {
-		to := &memberlist.Node{Name: name, Addr: addr.Addr().AsSlice(), Port: addr.Port()}
 		switch {
 		case name == g.self:
 		case g.greet[name]:
-			fresh = append(fresh, to)
+			fresh = append(fresh, node(name, addr))
 		default:
-			known = append(known, to)
+			known = append(known, node(name, addr))
+		}
+	}
+	for name, d := range g.doubts { // they may know us, and wait for what we say
+		if g.greet[name] {
+			fresh = append(fresh, node(name, d.addr))
+		} else {
+			known = append(known, node(name, d.addr))
 		}
 	}
 	clear(g.greet)

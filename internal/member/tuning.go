@@ -50,7 +50,7 @@ const (
 	claimRetransmit = 4
 )
 
-func tuned(c Config, transport memberlist.Transport) *memberlist.Config {
+func tuned(c Config, transport memberlist.Transport, out *bridge) *memberlist.Config {
 	m := memberlist.DefaultLANConfig()
 	m.Name, m.Transport = c.Name, transport
 	m.BindAddr, m.BindPort = c.Bind.Addr().String(), int(c.Bind.Port())
@@ -74,6 +74,6 @@ func tuned(c Config, transport memberlist.Transport) *memberlist.Config {
 	m.DeadNodeReclaimTime = time.Second
 	// Pings, addresses and cipher texts do not get shorter.
 	m.EnableCompression = false
-	m.Logger = log.New(&bridge{log: c.Log}, "", 0)
+	m.Logger = log.New(out, "", 0)
 	return m
 }

@@ -61,7 +61,7 @@ func (t *Table) Renew(ifnames []string) (lost []string, err error) {
 	if err := t.renew(ifnames...); !errors.Is(err, unix.ENOENT) {
 		return nil, err
 	}
-	// The whole transaction has failed; find out because of whom.
+	// The whole transaction has failed: find out which one is to blame.
 	for _, name := range ifnames {
 		failed := t.renew(name)
 		switch {

@@ -29,6 +29,8 @@ func TestKernelAnswersForOwnedAddressesWhileTheFenceStands(t *testing.T) {
 		}
 	})
 	l.apply(table, owning("eth0"))
+	l.grant(table, "eth0")
+	l.grant(table, "eth1")
 	stop := keep(t, table, "eth0", "eth1")
 	defer stop()
 	eachFamily(t, func(t *testing.T, f lb.Family) {
@@ -61,21 +63,23 @@ func TestFenceEndsByItselfAndCannotBeRenewedLate(t *testing.T) {
 	table := l.open()
 	l.apply(table, owning("eth0"))
 	eachFamily(t, func(t *testing.T, f lb.Family) {
-		start := time.Now()
+		before := time.Now()
 		l.grant(table, "eth0")
-		var last time.Duration
-		netns.Eventually(t, 3*time.Second, "silence", func() bool {
-			if !l.answers(vip, f) {
-				return true
+		after := time.Now()
+		// A busy machine may be late with a question, or in hearing the answer.
+		netns.Eventually(t, time.Minute, "silence", func() bool {
+			asked := time.Since(after)
+			if l.answers(vip, f) {
+				if asked > nft.FenceTime+200*time.Millisecond {
+					t.Errorf("answered to a question %v after the grant, want %v at most", asked, nft.FenceTime)
+				}
+				return false
 			}
-			last = time.Since(start)
-			return false
+			if silent := time.Since(before); silent < nft.FenceTime/2 {
+				t.Errorf("silent %v after the grant, want about %v", silent, nft.FenceTime)
+			}
+			return true
 		})
-		silent := time.Since(start)
-		t.Logf("last answer %v after the grant, first silence after %v", last, silent)
-		if last < nft.FenceTime/2 || last > nft.FenceTime+200*time.Millisecond {
-			t.Errorf("last answer %v after the grant, want about %v", last, nft.FenceTime)
-		}
 		lost, err := table.Renew([]string{"eth0"})
 		if err != nil || !slices.Equal(lost, []string{"eth0"}) {
 			t.Errorf("late renewal: lost %v, %v", lost, err)
@@ -83,10 +87,10 @@ func TestFenceEndsByItselfAndCannotBeRenewedLate(t *testing.T) {
 		if l.answers(vip, f) {
 			t.Error("a late renewal brought the fence back")
 		}
-		l.grant(table, "eth0")
-		if !l.answers(vip, f) {
-			t.Error("not answered after a new grant")
-		}
+		netns.Eventually(t, time.Minute, "answered after a new grant", func() bool {
+			l.grant(table, "eth0")
+			return l.answers(vip, f)
+		})
 	})
 }
 
@@ -180,22 +184,31 @@ func TestNeighboursAreFoundOnOtherInterfaces(t *testing.T) {
 	}
 }
 
-// keep renews fences until it is stopped.
+// keep renews fences until it is stopped. If this machine is so busy that it is too late
+// for that, it grants them again.
 func keep(t *testing.T, table *nft.Table, ifnames ...string) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(nft.FenceTime / 4)
 		defer tick.Stop()
-		for {
+		for renewed := time.Now(); ; {
 			select {
 			case <-quit:
 				return
 			case <-tick.C:
-				if lost, err := table.Renew(ifnames); err != nil || len(lost) > 0 {
-					t.Errorf("renew: lost %v, %v", lost, err)
+			}
+			lost, err := table.Renew(ifnames)
+			late := time.Since(renewed) > nft.FenceTime*3/4
+			if err != nil || len(lost) > 0 && !late {
+				t.Errorf("renew: lost %v, %v", lost, err)
+			}
+			for _, name := range lost {
+				if err := table.Grant(name); err != nil {
+					t.Error(err)
 				}
 			}
+			renewed = time.Now()
 		}
 	}()
 	return func() { close(quit); <-done }

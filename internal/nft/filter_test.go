@@ -102,7 +102,7 @@ func (l *lab) serve(port int) {
 // reach returns which port answers, or 0 if the connection is refused.
 func (l *lab) reach(from *netns.NS, network string, a netip.Addr, port int) (answer int) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(l.Context(), time.Minute)
 	defer cancel()
 	var c net.Conn
 	var err error

@@ -8,11 +8,11 @@ import (
 
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nft"
+	"fairlead.io/test/kit/leak"
 	"fairlead.io/test/kit/netns"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // Addresses of the lab. Family f of each is at index f.
 var (
@@ -54,7 +54,7 @@ func newLab(t testing.TB) *lab {
 	// The kernel joins the group for solicitations of an address some time after
 	// the address was added.
 	for _, f := range lb.Families {
-		netns.Eventually(t, 5*time.Second, "answers without our tables", func() bool {
+		netns.Eventually(t, time.Minute, "answers without our tables", func() bool {
 			return l.answers(vip, f) && l.answers(other, f)
 		})
 	}

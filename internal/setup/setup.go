@@ -19,6 +19,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	metallbstatus "fairlead.io/internal/controller/metallb"
+	"fairlead.io/internal/notary"
 )
 
 // Names of what others have made.
@@ -40,8 +41,12 @@ func Add(o *controller.Options, n Names) {
 	ours := []compat.Dialect{native.Dialect{}, metallb.Dialect{Namespace: n.MetalLBNamespace}, theirs}
 	o.Dialects = append(slices.Clone(ours), o.Dialects...)
 	o.Schemes = append(o.Schemes, metallbapi.AddToScheme)
+	provides := kubevipbackend.Backend{Notary: &notary.Notary{}}
 	announces := &announce.Backend{Dialects: ours}
 	served := o.Config.Backends()
+	if o.Config.Uses(theirs.Name()) {
+		announces.Noted = provides
+	}
 	if o.Config.Uses(theirs.Name()) && !slices.Contains(served, config.KubeVIP) {
 		announces.Leavers = []compat.Leaver{theirs}
 	}
@@ -49,7 +54,7 @@ func Add(o *controller.Options, n Names) {
 		o.Backends = map[config.Backend]controller.Backend{}
 	}
 	o.Backends[config.Announce] = controller.Backend{Backend: announces}
-	o.Backends[config.KubeVIP] = controller.Backend{Backend: kubevipbackend.Backend{}}
+	o.Backends[config.KubeVIP] = controller.Backend{Backend: provides}
 	o.GossipKey = slices.Contains(served, config.Announce)
 	if o.Config.Uses(metallb.Dialect{}.Name()) {
 		o.Reporters = append(o.Reporters, func(t controller.Tools) controller.Reporter {

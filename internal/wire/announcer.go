@@ -135,6 +135,25 @@ func (a *Announcer) Again(addrs ...netip.Addr) {
 	})
 }
 
+// Remind announces all owned addresses once more, without the repetitions of a
+// take-over.
+func (a *Announcer) Remind() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for _, e := range a.owned {
+		if e.round == len(rounds) { // otherwise the next one is near
+			a.unqueue(e)
+			e.form, e.due = Plain, now
+			a.enqueue(e)
+		}
+	}
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
 // Defend announces an owned address once more at once against another host that
 // uses it, and says whether it did: not if it was defended within the last ten
 // seconds, when two that both defend would go on for ever (RFC 5227 §2.4).

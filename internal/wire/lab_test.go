@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.io/test/kit/leak"
+	kit "fairlead.io/test/kit/netns"
 	"github.com/vishvananda/netns"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +25,7 @@ const labPrefix = "fairlead-wire-"
 
 func TestMain(m *testing.M) {
 	sweep()
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // sweep removes what tests left that were killed.
@@ -39,9 +40,10 @@ func sweep() {
 	}
 }
 
-// ip runs iproute2, which has to be there.
+// ip runs iproute2.
 func ip(t *testing.T, args ...string) string {
 	t.Helper()
+	kit.Need(t, "ip")
 	out, err := exec.Command("ip", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -167,7 +169,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !f() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)

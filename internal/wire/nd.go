@@ -36,6 +36,15 @@ func probeNS(addr netip.Addr, own mac) ([]byte, error) {
 	return nd(&ndp.NeighborSolicitation{TargetAddress: addr}, netip.IPv6Unspecified(), solicitedNode(addr), own)
 }
 
+// solicit asks for the MAC of addr, as a host does that wants to send to it (RFC 4861
+// §7.2.2).
+func solicit(addr, from netip.Addr, own mac) ([]byte, error) {
+	return nd(&ndp.NeighborSolicitation{
+		TargetAddress: addr,
+		Options:       []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: own[:]}},
+	}, from, solicitedNode(addr), own)
+}
+
 func nd(m ndp.Message, from, to netip.Addr, own mac) ([]byte, error) {
 	payload, err := ndp.MarshalMessageChecksum(m, from, to)
 	if err != nil {

@@ -60,7 +60,7 @@ func hear(t *testing.T, p *Port) Sighting {
 	select {
 	case s := <-p.Heard():
 		return s
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("heard nothing")
 	}
 	panic("unreachable")
@@ -86,7 +86,11 @@ func TestHeard(t *testing.T) {
 			}
 			before := time.Now()
 			s := hear(t, b)
-			if s.Addr != f.vip || s.MAC.String() != own(t, a) || s.When.Before(before.Add(-time.Minute)) {
+			if s.Addr != f.vip || !s.Asks || s.MAC.String() != own(t, a) {
+				t.Errorf("heard %v, want the question for %s of %s", s, f.vip, own(t, a))
+			}
+			s = hear(t, b)
+			if s.Addr != f.vip || s.Asks || s.MAC.String() != own(t, a) || s.When.Before(before.Add(-time.Minute)) {
 				t.Errorf("heard %v, want %s at %s", s, f.vip, own(t, a))
 			}
 

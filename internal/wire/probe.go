@@ -31,10 +31,12 @@ var probePace = pacer{every: time.Millisecond, burst: 20}
 type probe struct {
 	ours  func(net.HardwareAddr) bool
 	found chan mac
+	// answersOnly: other hosts that ask for the address, too, do not count.
+	answersOnly bool
 }
 
 func (p *probe) notice(s sign) {
-	if p.ours != nil && p.ours(s.mac.hardware()) {
+	if p.ours != nil && p.ours(s.mac.hardware()) || p.answersOnly && s.asks {
 		return
 	}
 	select {
@@ -48,7 +50,7 @@ func (p *probe) notice(s sign) {
 // nil if there is none. Hosts at MACs that are ours do not count; ours may be
 // nil. The link must be up: nobody answers on one without carrier.
 func (p *Port) Probe(ctx context.Context, addr netip.Addr, ours func(net.HardwareAddr) bool) (net.HardwareAddr, error) {
-	probe := &probe{ours, make(chan mac, 1)}
+	probe := &probe{ours: ours, found: make(chan mac, 1)}
 	p.listenFor(addr, probe)
 	defer p.forget(addr, probe)
 	defer p.attend(addr)()

@@ -71,11 +71,14 @@ func TestProbeHearsAnotherProbe(t *testing.T) {
 			ask := func(i int) func() error {
 				return func() (err error) { found[i], err = ports[i].Probe(t.Context(), f.vip, nil); return err }
 			}
-			concurrently(t, ask(0), ask(1))
-			// One may be done before the other has begun.
-			if found[0].String() != own(t, ports[1]) && found[1].String() != own(t, ports[0]) {
-				t.Errorf("found %s and %s", found[0], found[1])
+			// On a busy machine one may be done before the other has begun.
+			for range 5 {
+				concurrently(t, ask(0), ask(1))
+				if found[0].String() == own(t, ports[1]) || found[1].String() == own(t, ports[0]) {
+					return
+				}
 			}
+			t.Errorf("found %s and %s", found[0], found[1])
 		})
 	}
 }

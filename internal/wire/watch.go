@@ -15,6 +15,10 @@ type Sighting struct {
 	Addr netip.Addr
 	MAC  net.HardwareAddr
 	When time.Time
+	// Asks: the host does not say that it has the address, but asks whether anybody
+	// has (RFC 5227 §2.1.1, RFC 4862 §5.4.2). No host does so but on behalf of a
+	// program that is about to use the address.
+	Asks bool
 }
 
 // sightingGap is how soon the same is reported again. A host that fights for an
@@ -36,8 +40,8 @@ func (p *Port) Watch(addrs []netip.Addr) {
 
 // Heard has the sightings of watched addresses at any MAC other than the own
 // one of this port: members' too, and those of this node's other interfaces.
-// Questions are not sightings: the kernel answers them. Who does not listen
-// misses some (Missed); the host that caused them is heard again.
+// Who does not listen misses some (Missed); the host that caused them is heard
+// again.
 func (p *Port) Heard() <-chan Sighting { return p.heard }
 
 // Missed is how many sightings nobody took.
@@ -45,7 +49,7 @@ func (p *Port) Missed() uint64 { return p.missed.Load() }
 
 // notice passes on what was heard to whom it concerns.
 func (p *Port) notice(s sign) {
-	watched := !s.asks && p.watched.Load().Has(s.addr)
+	watched := p.watched.Load().Has(s.addr)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !watched && p.probes[s.addr] == nil {
@@ -58,12 +62,12 @@ func (p *Port) notice(s sign) {
 		probe.notice(s)
 	}
 	if watched {
-		p.report(Sighting{s.addr, s.mac.hardware(), time.Now()})
+		p.report(Sighting{s.addr, s.mac.hardware(), time.Now(), s.asks})
 	}
 }
 
 func (p *Port) report(s Sighting) {
-	if last, ok := p.reports[s.Addr]; ok && s.When.Sub(last.When) < sightingGap && string(last.MAC) == string(s.MAC) {
+	if last, ok := p.reports[s.Addr]; ok && s.When.Sub(last.When) < sightingGap && last.Asks == s.Asks && string(last.MAC) == string(s.MAC) {
 		return
 	}
 	p.reports[s.Addr] = s

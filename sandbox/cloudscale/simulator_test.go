@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"fairlead.io/test/kit/leak"
 
 	"fairlead.io/sandbox/cloudscale"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // cloud is a simulator with a network and a node in it, and a client.
 type cloud struct {

@@ -176,15 +176,6 @@ func (l *lan) serve() error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		for {
-			conn, err := l.server.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, client.Greeting)
-			_ = conn.Close()
-		}
-	}()
+	go client.Serve(l.server)
 	return nil
 }

@@ -55,6 +55,7 @@ var groups = []group{
 	{"memory", memory},
 	{"nftables", nftables},
 	{"members", members},
+	{"deaths", deaths},
 	{"failover", failover},
 	{"agent", agentCost},
 	{"cloud", cloud},

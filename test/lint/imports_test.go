@@ -12,7 +12,7 @@ var layers = [][]string{
 	{"internal/cloud", "internal/lb"},
 	{
 		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/serve", "internal/wire",
+		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/notary", "internal/serve", "internal/wire",
 	},
 	{
 		"internal/apikinds", "internal/compat/cloud", "internal/compat/native",
@@ -23,7 +23,10 @@ var layers = [][]string{
 	{"internal/agent/dhcplease", "internal/agent/write"},
 	{"internal/agent/sources"},
 	{"internal/agent", "internal/controller", "internal/nodes"},
-	{"internal/agent/layer2", "internal/agent/metallb", "internal/controller/metallb"},
+	{
+		"internal/agent/agentsim", // for tests and benchmarks
+		"internal/agent/layer2", "internal/agent/metallb", "internal/controller/metallb",
+	},
 	{"internal/reasons", "internal/setup"},
 	{"cmd/fairlead"},
 }

@@ -21,6 +21,7 @@ func (l *Leases) decide(name string, now time.Time) {
 		l.check(h)
 	}
 	if len(l.members[name]) == 0 || l.host.Isolated() {
+		delete(l.waiting, name)
 		if h != nil {
 			l.finish(h, !l.host.Isolated())
 			if !l.host.Isolated() {
@@ -60,17 +61,36 @@ func (l *Leases) decide(name string, now time.Time) {
 			if a := l.leased[name]; a.IsValid() {
 				l.host.Touched(a)
 			}
-		case iface != "" && l.host.Settled(iface, now):
+		case iface != "" && l.host.Settled(iface, now) && l.informed(name, now):
+			delete(l.waiting, name)
 			l.begin(name, iface, index, outcome.Epoch, now)
 		case iface != "":
 			l.postponed[name] = true
 		}
 	case elect.Drop, elect.Nothing:
+		delete(l.waiting, name)
 		if h != nil {
 			l.finish(h, false)
 		}
 	case elect.Keep, elect.HandOver:
 	}
+}
+
+// reportsPatience is how long taking a lease waits for what agents report. Without it,
+// the address that the Service publishes is the one that was leased last.
+const reportsPatience = 400 * time.Millisecond
+
+// informed says whether what agents report is known since the lease is to be taken.
+func (l *Leases) informed(name string, now time.Time) bool {
+	since, waiting := l.waiting[name]
+	if !waiting {
+		if !l.host.ReadReports() {
+			return true
+		}
+		l.waiting[name] = now
+		return false
+	}
+	return !l.read.Before(since) || now.Sub(since) >= reportsPatience
 }
 
 // candidate returns what the election needs to know about a lease. A lease is had

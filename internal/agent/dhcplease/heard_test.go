@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"fairlead.io/test/kit/leak"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -19,7 +19,7 @@ import (
 	"fairlead.io/internal/member"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // fakeHost is a loop that notes what leases say.
 type fakeHost struct {
@@ -34,6 +34,8 @@ type fakeHost struct {
 	moved    []types.NamespacedName
 	events   []string
 	changes  int
+	reads    bool // reports of agents can be read
+	asked    int  // for them
 }
 
 func (f *fakeHost) Elect(_ member.Key, a elect.Address, _ *elect.Claim) (elect.Outcome, elect.Task) {
@@ -69,7 +71,11 @@ func (f *fakeHost) Event(r *lb.Request, _ lb.PoolKey, reason lb.Reason) {
 	f.events = append(f.events, r.Service.Name+" "+string(reason.Code)+": "+reason.Text)
 }
 func (f *fakeHost) NotElected(netip.Addr, elect.Outcome) {}
-func (f *fakeHost) Speaks() bool                         { return !f.silent }
+func (f *fakeHost) ReadReports() bool {
+	f.asked++
+	return f.reads
+}
+func (f *fakeHost) Speaks() bool { return !f.silent }
 
 // silence is a port on which no server answers.
 type silence struct{}
@@ -286,5 +292,40 @@ func TestOutdated(t *testing.T) {
 		if got := outdated(at(c.written), at(c.until), now); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+}
+
+// Taking a lease waits until it is known what agents report, but not for long.
+func TestTakingWaitsForReports(t *testing.T) {
+	for name, answers := range map[string]bool{"the API server answers": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			l, host := newTestLeases(t)
+			host.reads = true
+			me := wantOf("me", 5, "", 80)
+			l.Set(me.Request.Service, me)
+			now := time.Now()
+			l.decide(l.name("me"), now)
+			if l.held[l.name("me")] != nil || host.asked != 1 {
+				t.Fatalf("taken before reports were read; asked %d times", host.asked)
+			}
+			later := now.Add(reportsPatience / 2)
+			if answers {
+				l.SetReported(map[v1alpha1.LeaseOf]v1alpha1.Lease{{Service: "shop/me", Family: "IPv4"}: {Service: "shop/me", Family: "IPv4", Address: given.String()}}, later)
+				l.Step(later)
+			} else {
+				l.decide(l.name("me"), later)
+				if l.held[l.name("me")] != nil {
+					t.Fatal("did not wait")
+				}
+				l.decide(l.name("me"), now.Add(reportsPatience))
+			}
+			h := l.held[l.name("me")]
+			if h == nil || host.asked != 1 {
+				t.Fatalf("not taken; asked %d times", host.asked)
+			}
+			if answers != (h.had == given) {
+				t.Errorf("begins with %v", h.had)
+			}
+		})
 	}
 }

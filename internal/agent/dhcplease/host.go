@@ -46,6 +46,9 @@ type Host interface {
 	Event(r *lb.Request, pool lb.PoolKey, reason lb.Reason)
 	// NotElected reports that no node can have an address, if the outcome says so.
 	NotElected(addr netip.Addr, o elect.Outcome)
+	// ReadReports has what the agents of all nodes report read again, for SetReported;
+	// false if that cannot be.
+	ReadReports() bool
 	// Speaks says whether this agent is the one that reports what all know.
 	Speaks() bool
 }

@@ -56,6 +56,10 @@ type Leases struct {
 	refused    map[string]string                   // why no node can have a lease, as was reported
 	dirty      map[string]bool
 	postponed  map[string]bool
+	// waiting are leases that are to be taken and wait, since then, for what agents
+	// report; read is when that was last asked for.
+	waiting map[string]time.Time
+	read    time.Time
 }
 
 // holding is a lease that this node has, or asks for.
@@ -103,7 +107,7 @@ func New(ctx context.Context, o Options) *Leases {
 		o.Open = func(iface string) (Port, error) { return dhcp.Open(iface) }
 	}
 	l := &Leases{o: o, log: o.Log, host: o.Host, book: newBook(), news: make(chan News), held: map[string]*holding{}, ports: map[string]openPort{},
-		tombstones: map[string]tombstone{}, written: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, refused: map[string]string{}, dirty: map[string]bool{}, postponed: map[string]bool{}}
+		tombstones: map[string]tombstone{}, written: map[v1alpha1.LeaseOf]v1alpha1.Lease{}, refused: map[string]string{}, dirty: map[string]bool{}, postponed: map[string]bool{}, waiting: map[string]time.Time{}}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return l
 }
@@ -126,8 +130,16 @@ func (l *Leases) notice(a affected) {
 	}
 }
 
-// SetReported takes over what the Agent objects of all nodes say.
-func (l *Leases) SetReported(all map[v1alpha1.LeaseOf]v1alpha1.Lease) {
+// SetReported takes over what the Agent objects of all nodes said at that time; nil if
+// they could not be read.
+func (l *Leases) SetReported(all map[v1alpha1.LeaseOf]v1alpha1.Lease, at time.Time) {
+	l.read = at
+	for name := range l.waiting {
+		l.dirty[name] = true
+	}
+	if all == nil {
+		return
+	}
 	l.reported = all
 	if len(l.written) > len(l.held) { // what this node wrote may not be needed any more
 		l.host.Changed()

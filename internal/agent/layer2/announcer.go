@@ -42,6 +42,7 @@ type Announcer struct {
 	running sync.WaitGroup
 	news    chan agent.News
 	ports   map[string]*port
+	others  []netip.Addr // that are listened for, besides those that are owned
 }
 
 // port is an interface as the wire sees it.
@@ -135,7 +136,7 @@ func (a *Announcer) open(name string, index int) *port {
 				if !ok {
 					return
 				}
-				a.publish(ctx, agent.News{Addr: s.Addr, MAC: s.MAC, Interface: name})
+				a.publish(ctx, agent.News{Addr: s.Addr, MAC: s.MAC, Interface: name, Asks: s.Asks})
 			}
 		}
 	})
@@ -194,8 +195,24 @@ func (a *Announcer) Commit() {
 	for _, p := range a.ports {
 		if p.changed {
 			p.changed = false
-			p.wire.Watch(slices.Collect(maps.Keys(p.owned)))
+			p.wire.Watch(slices.AppendSeq(slices.Clone(a.others), maps.Keys(p.owned)))
 		}
+	}
+}
+
+// Listen has News tell of frames about these addresses, too.
+func (a *Announcer) Listen(addrs []netip.Addr) {
+	a.others = addrs
+	for _, p := range a.ports {
+		p.changed = true
+	}
+	a.Commit()
+}
+
+// Remind announces all addresses once more.
+func (a *Announcer) Remind() {
+	for _, p := range a.ports {
+		p.announcer.Remind()
 	}
 }
 
@@ -238,6 +255,30 @@ func (a *Announcer) Probe(addr netip.Addr, interfaces []string, ours func(net.Ha
 				result.MAC, result.Interface = host, name
 				break
 			}
+		}
+		a.publish(a.ctx, result)
+	})
+}
+
+// Survey asks on an interface who has addresses, and whether witnesses are there. The
+// answer is in News.
+func (a *Announcer) Survey(iface string, addrs []netip.Addr, witnesses []agent.Witness) {
+	var questions []wire.Question
+	for _, addr := range addrs {
+		questions = append(questions, wire.Question{Addr: addr})
+	}
+	for _, w := range witnesses {
+		questions = append(questions, wire.Question{Addr: w.Addr, From: w.From})
+	}
+	p := a.ports[iface]
+	a.running.Go(func() {
+		result := agent.News{Survey: true, Interface: iface, Asked: addrs}
+		if p != nil && len(questions) > 0 {
+			answers, err := p.wire.Survey(a.ctx, questions)
+			if err != nil && a.ctx.Err() == nil {
+				a.o.Log.Warn("the LAN was not asked", "interface", iface, "error", err)
+			}
+			result.Answers = answers
 		}
 		a.publish(a.ctx, result)
 	})

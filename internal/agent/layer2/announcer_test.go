@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.io/test/kit/leak"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"fairlead.io/internal/agent"
 	"fairlead.io/internal/link"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 var _ agent.Announcer = (*Announcer)(nil)
 

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"fairlead.io/test/kit/leak"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +29,7 @@ import (
 	"fairlead.io/test/kit/rig"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // Against a real API server: what an agent writes for those who read MetalLB's
 // objects.

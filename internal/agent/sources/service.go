@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,8 +27,10 @@ type Service struct {
 	Pool lb.PoolKey
 	// Former is what the controller remembers of that pool if it is gone, or nil.
 	Former *lb.FormerPool
-	// Interface is the one that is named for the Service, or "".
+	// Interface is the one that is named for the Service, or "". Named says that an
+	// administrator names it, so that it is used even if it is excluded.
 	Interface string
+	Named     bool
 	// Lease is what the Service wants from DHCP servers; nil if nothing.
 	Lease *dhcplease.Want
 }
@@ -44,26 +47,31 @@ func (r *Reader) Service(s *corev1.Service) *Service {
 // read reads a Service whose class may use the pools of dialects.
 func (r *Reader) read(s *corev1.Service, dialects []lb.Dialect) *Service {
 	value := kubeapi.Service(s)
+	theirs, in := &kubevip.Reading{Config: r.config}, compat.Class{Dialects: dialects}
 	readings := compat.Readings{
 		{Dialect: native.Dialect{}, Reading: native.Dialect{}.Read(compat.Objects{})},
 		{Dialect: metallb.Dialect{}, Reading: &metallb.Reading{}},
-		{Dialect: kubevip.Dialect{}, Reading: &kubevip.Reading{Config: r.config}},
+		{Dialect: kubevip.Dialect{}, Reading: theirs},
 	}
 	out := &Service{
-		Request:   readings.Request(value, nil, compat.Class{Dialects: dialects}),
+		Request:   readings.Request(value, nil, in),
 		Published: value.Published(), Pool: notedPool(s),
 		Former: value.FormerPool(), Local: value.Local,
 	}
 	if !slices.Contains(dialects, kubevip.Name) {
 		return out
 	}
-	for _, name := range []string{strings.TrimSpace(s.Annotations[kubevip.AnnotationInterface]), r.config.Interface(s.Namespace), r.o.Interface} {
-		if name != "" {
-			out.Interface = name
-			break
-		}
+	out.Interface = cmp.Or(r.config.Interface(s.Namespace), r.o.Interface)
+	out.Named = out.Interface != ""
+	if !theirs.Honours(in) {
+		return out
 	}
-	out.Lease = r.lease(out, s)
+	if asked := strings.TrimSpace(s.Annotations[kubevip.AnnotationInterface]); asked != "" {
+		out.Interface, out.Named = asked, asked == r.o.Interface || slices.Contains(r.config.Interfaces(), asked)
+	}
+	if value.Says == nil || value.Says.Code != lb.QuotaExceeded {
+		out.Lease = r.lease(out, s)
+	}
 	return out
 }
 

@@ -57,6 +57,39 @@ func TestWhoLeases(t *testing.T) {
 	}
 }
 
+// Without kube-vip's ConfigMap, and in a class that does not list kube-vip first, what
+// Services say about DHCP and interfaces counts for nothing.
+func TestNotSwitchedOn(t *testing.T) {
+	s := serviceOf("192.0.2.7", v4, native.AnnotationDHCP, "IPv4", kubevip.AnnotationAddresses, "0.0.0.0", kubevip.AnnotationInterface, "eth1",
+		kubevip.AnnotationHardwareAddress, "02:00:00:00:00:07", kubevip.AnnotationRequestedIP, "192.0.2.70")
+	for name, c := range map[string]struct {
+		dialects []lb.Dialect
+		data     *corev1.ConfigMap
+		want     bool
+	}{
+		"no ConfigMap":               {[]lb.Dialect{lb.Native, kubevip.Name}, nil, false},
+		"not read at all":            {[]lb.Dialect{lb.Native}, &corev1.ConfigMap{}, false},
+		"a ConfigMap":                {[]lb.Dialect{lb.Native, kubevip.Name}, &corev1.ConfigMap{}, true},
+		"a class that is kube-vip's": {[]lb.Dialect{kubevip.Name}, nil, true},
+	} {
+		r := New(Options{Config: onlyUsing(c.dialects...)}, nil)
+		r.config = kubevip.Parse(c.data)
+		got := r.Service(s)
+		if leases := got.Lease != nil; leases != c.want || (got.Interface == "eth1") != c.want || got.Request.DHCP[lb.IPv4] != c.want || len(got.Request.Leased) > 0 != c.want {
+			t.Errorf("%s: leases %v, on %q", name, leases, got.Interface)
+		}
+	}
+}
+
+// A lease that the controller refuses because of a quota is not asked for.
+func TestRefusedByQuota(t *testing.T) {
+	s := serviceOf("", v4, kubevip.AnnotationAddresses, "0.0.0.0")
+	s.Status.Conditions = []metav1.Condition{{Type: kubeapi.ConditionReady, Status: metav1.ConditionFalse, Reason: string(lb.QuotaExceeded)}}
+	if readerOf(nil).Service(s).Lease != nil {
+		t.Error("leases")
+	}
+}
+
 // What a Service publishes is taken for a lease if it may be one: not if it is from
 // a pool, and the Service has just come to want a lease.
 func TestWhatMayBeALease(t *testing.T) {
@@ -97,14 +130,19 @@ func TestWhatIsAskedOfServers(t *testing.T) {
 // The interface that is named nearest to the Service counts.
 func TestInterface(t *testing.T) {
 	r := readerOf(map[string]string{"interface-shop": "eth7"})
-	if got := r.Service(serviceOf("", v4, kubevip.AnnotationInterface, " eth1 ")).Interface; got != "eth1" {
-		t.Errorf("the Service's: %s", got)
+	if got := r.Service(serviceOf("", v4, kubevip.AnnotationInterface, " eth1 ")); got.Interface != "eth1" || got.Named {
+		t.Errorf("the Service's: %s, named by an administrator: %v", got.Interface, got.Named)
 	}
-	if got := r.Service(serviceOf("", v4)).Interface; got != "eth7" {
-		t.Errorf("the namespace's: %s", got)
+	if got := r.Service(serviceOf("", v4)); got.Interface != "eth7" || !got.Named {
+		t.Errorf("the namespace's: %s, named by an administrator: %v", got.Interface, got.Named)
 	}
-	if got := readerOf(nil).Service(serviceOf("", v4)).Interface; got != "eth9" {
-		t.Errorf("the agent's: %s", got)
+	if got := readerOf(nil).Service(serviceOf("", v4)); got.Interface != "eth9" || !got.Named {
+		t.Errorf("the agent's: %s, named by an administrator: %v", got.Interface, got.Named)
+	}
+	for _, name := range []string{"eth7", "eth9"} {
+		if got := r.Service(serviceOf("", v4, kubevip.AnnotationInterface, name)); got.Interface != name || !got.Named {
+			t.Errorf("the Service's, which an administrator names as well: %s, %v", got.Interface, got.Named)
+		}
 	}
 }
 

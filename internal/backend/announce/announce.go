@@ -9,8 +9,10 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat"
@@ -25,6 +27,16 @@ type Backend struct {
 	// Leavers are those whose marks are taken off: another controller, which Fairlead
 	// replaces, has left them.
 	Leavers []compat.Leaver
+	// Noted knows what a controller noted on Services while another system announced
+	// them, and owned their status; nil if there is none.
+	Noted Noted
+}
+
+// Noted reads the notes of another backend. Read gets what it needs for that; Proven
+// says what was noted of s, and when.
+type Noted interface {
+	Read(ctx context.Context, secrets typedcorev1.SecretInterface) error
+	Proven(s *lb.Service) (has []netip.Addr, noted time.Time)
 }
 
 var (
@@ -32,6 +44,7 @@ var (
 	_ backend.Holder  = (*Backend)(nil)
 	_ backend.Marker  = (*Backend)(nil)
 	_ backend.Needs   = (*Backend)(nil)
+	_ backend.Witness = (*Backend)(nil)
 )
 
 // Needs are the agents: they announce.
@@ -39,6 +52,21 @@ func (b *Backend) Needs() lb.Needs { return lb.Needs{Agents: true} }
 
 // untold are the reasons of which no agent can tell by an event.
 var untold = []lb.Code{lb.NoAgent, lb.AnnouncerLost}
+
+// Open gets what tells notes of another backend from what tenants wrote. Our own are
+// in the status.
+func (b *Backend) Open(ctx context.Context, secrets typedcorev1.SecretInterface) (first bool, err error) {
+	if b.Noted == nil {
+		return false, nil
+	}
+	return false, b.Noted.Read(ctx, secrets)
+}
+
+// Note has nothing to add to the status.
+func (b *Backend) Note(*lb.Service) lb.Marks { return lb.Marks{} }
+
+// Close has nothing to end.
+func (b *Backend) Close(context.Context, typedcorev1.SecretInterface) error { return nil }
 
 // Sync says what the Service should say.
 func (b *Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
@@ -104,11 +132,16 @@ func (b *Backend) notes(s *lb.Service, v *lb.Verdict, carrier string) map[string
 
 // Held is what the status publishes. Our condition names the addresses that were
 // written with it; others were written by another controller, for tenants cannot
-// write a status.
+// write a status. Where that copies what tenants wrote, the note of a backend that
+// worked with it is better evidence.
 func (b *Backend) Held(s *lb.Service) lb.Held {
 	h := lb.Held{Addresses: s.Published(), Evidence: lb.Reported}
 	if h.Current = s.Attested(); h.Current && len(h.Addresses) > 0 {
 		h.Evidence, h.Left = lb.Proven, true
+	} else if b.Noted != nil && len(h.Addresses) > 0 {
+		if has, noted := b.Noted.Proven(s); sameSet(has, h.Addresses) {
+			h.Evidence, h.Noted = lb.Proven, noted
+		}
 	}
 	return h
 }
@@ -133,6 +166,10 @@ func Ingress(v *lb.Verdict) []lb.Ingress {
 		out = append(out, lb.Ingress{IP: a.String(), Mode: lb.IPModeVIP})
 	}
 	return out
+}
+
+func sameSet(a, b []netip.Addr) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(x netip.Addr) bool { return !slices.Contains(b, x) })
 }
 
 func list(addresses []netip.Addr) string {

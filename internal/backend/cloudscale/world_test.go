@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.io/test/kit/leak"
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +21,7 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const (
 	subnet1 = "11111111-1111-4111-8111-111111111111"

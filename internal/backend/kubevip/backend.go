@@ -2,23 +2,33 @@ package kubevip
 
 import (
 	"context"
+	"net/netip"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/notary"
 	"fairlead.io/internal/prose"
 )
 
 // Backend writes what kube-vip looks for.
-type Backend struct{}
+type Backend struct {
+	// Notary signs what is noted on Services. Without one, what is written on them is
+	// never more than a tenant's word.
+	Notary *notary.Notary
+}
 
 var (
 	_ backend.Backend = Backend{}
 	_ backend.Holder  = Backend{}
 	_ backend.Marker  = Backend{}
 	_ backend.Speaker = Backend{}
+	_ backend.Witness = Backend{}
 )
 
 // Words are kube-vip's: it announces by what they say.
@@ -27,7 +37,7 @@ func (Backend) Words() lb.Dialect { return kubevip.Name }
 // Sync says what the Service should say: what it has and what is wrong, in one write.
 // Problems are reported in an annotation: a condition is in the status, and would
 // need a second write. See ARCHITECTURE.md.
-func (Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
+func (b Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
 	s := &w.Service
 	if w.Gone {
 		return gone(s, &w.Request), nil
@@ -38,9 +48,9 @@ func (Backend) Sync(_ context.Context, w lb.Want) (lb.Outcome, error) {
 		if v.Reason.Code == lb.WaitingForLease {
 			v.Reason = kubevip.Reasons.With(kubevip.LeftToLease)
 		}
-		out.Marks = serve(s, w.Request.Families, v, w.Request.Interface)
+		out.Marks = b.serve(s, w.Request.Families, v, w.Request.Interface)
 	} else {
-		out.Marks = wait(s, v)
+		out.Marks = b.wait(s, v)
 	}
 	out.Reason = v.Reason
 	return out, nil
@@ -68,14 +78,55 @@ func gone(s *lb.Service, r *lb.Request) lb.Outcome {
 }
 
 // Held is what is written on s. Everybody can write that, and kube-vip copies it into
-// the status. Our condition, of the days when Fairlead announced s, is evidence.
-func (Backend) Held(s *lb.Service) lb.Held {
-	h := lb.Held{Addresses: kubevip.Believed(s), Evidence: lb.Asserted, Current: kubevip.Attested(s), Says: kubevip.WrittenReason(s)}
-	h.Left = s.Labels[kubevip.Label] == kubevip.LabelValue
-	if s.Attested() && len(s.Published()) > 0 {
-		h.Evidence, h.Left = lb.Proven, true
+// the status. Evidence is our condition, of the days when Fairlead announced s, or a
+// note with our proof. At the first start there are no proofs yet, and what kube-vip's
+// cloud provider left counts as what it is: the word of another controller.
+func (b Backend) Held(s *lb.Service) lb.Held {
+	h := lb.Held{Addresses: kubevip.Believed(s), Evidence: lb.Asserted, Says: kubevip.WrittenReason(s)}
+	labelled := s.Labels[kubevip.Label] == kubevip.LabelValue
+	h.Left = labelled && (len(h.Addresses) == 0 || s.Deleting) // it is let go, and reserves nothing
+	switch has, noted := b.Proven(s); {
+	case s.Attested() && len(s.Published()) > 0:
+		h.Evidence, h.Left, h.Current = lb.Proven, true, kubevip.Attested(s)
+	case len(has) > 0 && slices.Equal(h.Addresses, has):
+		h.Evidence, h.Noted, h.Left, h.Current = lb.Proven, noted, true, kubevip.Attested(s)
+	case b.Notary.First():
+		h.Evidence, h.Left = lb.Reported, labelled
 	}
 	return h
+}
+
+// Proven returns what a Fairlead controller noted that s has, and when.
+func (b Backend) Proven(s *lb.Service) (has []netip.Addr, noted time.Time) {
+	held := kubevip.Held(s)
+	noted, ok := b.Notary.Check(s.UID, held, s.Annotations[kubevip.AnnotationProof])
+	if !ok {
+		return nil, time.Time{}
+	}
+	return held, noted
+}
+
+// Read gets the key of the notes, if there are any.
+func (b Backend) Read(ctx context.Context, secrets typedcorev1.SecretInterface) error {
+	return b.Notary.Read(ctx, secrets)
+}
+
+// Open gets the key of the notes.
+func (b Backend) Open(ctx context.Context, secrets typedcorev1.SecretInterface) (first bool, err error) {
+	err = b.Notary.Open(ctx, secrets)
+	return b.Notary.First(), err
+}
+
+// Close ends the first start.
+func (b Backend) Close(ctx context.Context, secrets typedcorev1.SecretInterface) error {
+	return b.Notary.Close(ctx, secrets)
+}
+
+// Note has the marks that say what s, which is left alone, has.
+func (b Backend) Note(s *lb.Service) lb.Marks {
+	p := b.draft(s)
+	p.prove(kubevip.Held(s))
+	return p.Marks
 }
 
 // Marked says whether s has something that is taken off when it is no longer served.

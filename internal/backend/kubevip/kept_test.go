@@ -24,7 +24,7 @@ func left(annotation, field string, label bool) *corev1.Service {
 	return s
 }
 
-// A Service that has all that kube-vip needs is not written to when it is taken over.
+// A Service that has all that kube-vip needs is only noted when it is taken over.
 func TestTakenOver(t *testing.T) {
 	pool := lb.PoolKey{Dialect: kubevip.Name, Name: "range-global"}
 	four := lb.Verdict{Reason: lb.Rebuilt(lb.Ready, "", true), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Pools: []lb.PoolKey{pool}}
@@ -40,10 +40,10 @@ func TestTakenOver(t *testing.T) {
 		verdict  lb.Verdict
 		want     string
 	}{
-		"given":                  {left("10.0.0.1", "10.0.0.1", true), []lb.Family{lb.IPv4}, four, ""},
-		"asked for":              {left("10.0.0.1", "", true), []lb.Family{lb.IPv4}, four, ""},
-		"dual-stack":             {left("10.0.0.1,fd00::1", "10.0.0.1", true), []lb.Family{lb.IPv4, lb.IPv6}, both, ""},
-		"leased by kube-vip":     {left("0.0.0.0", "", true), []lb.Family{lb.IPv4}, dhcp, ""},
+		"given":                  {left("10.0.0.1", "10.0.0.1", true), []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/given":"10.0.0.1"},"resourceVersion":"7"}}`},
+		"asked for":              {left("10.0.0.1", "", true), []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/asked":"10.0.0.1"},"resourceVersion":"7"}}`},
+		"dual-stack":             {left("10.0.0.1,fd00::1", "10.0.0.1", true), []lb.Family{lb.IPv4, lb.IPv6}, both, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/given":"10.0.0.1,fd00::1"},"resourceVersion":"7"}}`},
+		"leased by kube-vip":     {left("0.0.0.0", "", true), []lb.Family{lb.IPv4}, dhcp, `{"metadata":{"annotations":{"fairlead.io/asked":"0.0.0.0"},"resourceVersion":"7"}}`},
 		"asked for in the field": {left("10.0.0.1", "10.0.0.1", false), []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/asked":"10.0.0.1"},"labels":{"implementation":"kube-vip"},"resourceVersion":"7"}}`},
 		"from elsewhere now":     {stale, []lb.Family{lb.IPv4}, four, `{"metadata":{"annotations":{"fairlead.io/allocated-from":"kube-vip/range-global","fairlead.io/given":"10.0.0.1"},"resourceVersion":"7"}}`},
 	} {

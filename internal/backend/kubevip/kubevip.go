@@ -43,8 +43,8 @@ var unspecified = [len(lb.Families)]netip.Addr{netip.IPv4Unspecified(), netip.IP
 // with families; iface is where it is to be announced, if that is said. What
 // somebody asks for in his own words stays as it is written; see package
 // compat/kubevip for what is noted.
-func serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.Marks {
-	p := draft{service: s}
+func (b Backend) serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.Marks {
+	p := b.draft(s)
 	text := Text(families, v)
 	if annotated := strings.TrimSpace(s.Annotations[kubevip.AnnotationAddresses]); sameSet(annotated, text) {
 		text = annotated // however it is written
@@ -55,12 +55,14 @@ func serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.M
 		p.note(kubevip.AnnotationAddresses, text)
 		p.note(kubevip.AnnotationGiven, text)
 		p.note(kubevip.AnnotationAsked, requested)
+		p.prove(addresses(text))
 	case granted:
 		if kubevip.OwnsIP(s) {
 			p.setIP("")
 		}
 		p.note(kubevip.AnnotationGiven, "")
 		p.note(kubevip.AnnotationAsked, requested)
+		p.prove(addresses(requested))
 	default:
 		if _, has := s.Annotations[kubevip.AnnotationInterface]; !has && kubevip.Given(s) == "" {
 			p.note(kubevip.AnnotationInterface, iface)
@@ -68,6 +70,7 @@ func serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.M
 		p.note(kubevip.AnnotationAddresses, text)
 		p.note(kubevip.AnnotationGiven, text)
 		p.note(kubevip.AnnotationAsked, "")
+		p.prove(addresses(text))
 		p.setIP(kubevip.First(text))
 	}
 	p.note(native.AnnotationReason, note(v.Reason))
@@ -76,9 +79,6 @@ func serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.M
 	}
 	if !slices.Contains(s.Finalizers, lb.CleanupFinalizer) {
 		p.Finalizers = []string{lb.CleanupFinalizer}
-	}
-	if p.onlyNotes() {
-		return lb.Marks{} // of a Service that is taken over as it is
 	}
 	if v.Reason.Code != lb.OutOfPool { // what is out of pool goes on naming the pool that it is from
 		p.note(native.AnnotationAllocatedFrom, strings.Join(prose.Texts(v.Pools), ","))
@@ -90,12 +90,17 @@ func serve(s *lb.Service, families []lb.Family, v lb.Verdict, iface string) lb.M
 // what it asks for. It is in an annotation, so that
 // it goes in the one write that gives the Service its address. What s has no more
 // may be somebody else's by now, so that is noted, too.
-func wait(s *lb.Service, v lb.Verdict) lb.Marks {
-	p := draft{service: s}
+func (b Backend) wait(s *lb.Service, v lb.Verdict) lb.Marks {
+	p := b.draft(s)
 	p.note(native.AnnotationReason, note(v.Reason))
-	if left := listed(v.Addresses); kubevip.Noted(s) && !sameSet(listed(kubevip.Held(s)), left) {
+	left := listed(v.Addresses)
+	same := sameSet(listed(kubevip.Held(s)), left)
+	if kubevip.Noted(s) && !same {
 		p.note(kubevip.AnnotationGiven, cmp.Or(left, kubevip.Nothing))
 		p.note(kubevip.AnnotationAsked, "")
+	}
+	if kubevip.Noted(s) || same {
+		p.prove(v.Addresses)
 	}
 	return p.done()
 }

@@ -1,16 +1,33 @@
 package kubevip
 
 import (
+	"net/netip"
+	"slices"
+	"time"
+
 	"fairlead.io/internal/compat/kubevip"
-	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/notary"
 )
 
 // draft is the marks of a Service while they are made: only what differs from those
 // that it has.
 type draft struct {
 	service *lb.Service
+	notary  *notary.Notary
 	lb.Marks
+}
+
+func (b Backend) draft(s *lb.Service) draft { return draft{service: s, notary: b.Notary} }
+
+// prove signs that the Service has the addresses, of which those that stand for one
+// from a DHCP server do not count, unless it says so already.
+func (p *draft) prove(has []netip.Addr) {
+	has = slices.DeleteFunc(slices.Clone(has), netip.Addr.IsUnspecified)
+	proof := p.service.Annotations[kubevip.AnnotationProof]
+	if _, ok := p.notary.Check(p.service.UID, has, proof); !ok {
+		p.note(kubevip.AnnotationProof, p.notary.Sign(p.service.UID, has, time.Now()))
+	}
 }
 
 // note gives an annotation the value, "" meaning that it is not there.
@@ -18,21 +35,6 @@ func (p *draft) note(key, value string) {
 	if now, ok := p.service.Annotations[key]; value != now || ok && value == "" {
 		p.Annotate(key, value)
 	}
-}
-
-// onlyNotes says whether the marks do nothing but note what the Service has, which
-// kube-vip's cloud provider has left so that it can be told without.
-func (p *draft) onlyNotes() bool {
-	_, marked := p.service.Annotations[native.AnnotationAllocatedFrom]
-	if marked || kubevip.Noted(p.service) || len(p.Labels)+len(p.Finalizers) > 0 || p.LoadBalancerIP != nil {
-		return false
-	}
-	for key := range p.Annotations {
-		if key != kubevip.AnnotationGiven && key != kubevip.AnnotationAsked {
-			return false
-		}
-	}
-	return true
 }
 
 // setIP gives spec.loadBalancerIP the value.

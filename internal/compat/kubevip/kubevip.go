@@ -18,6 +18,8 @@ const (
 	AnnotationGiven = "fairlead.io/given"
 	// AnnotationAsked is native.AnnotationAsked.
 	AnnotationAsked = "fairlead.io/asked"
+	// AnnotationProof is native.AnnotationProof.
+	AnnotationProof = "proof.fairlead.io/given"
 )
 
 // Label says that kube-vip's cloud provider, or Fairlead in its place, looked
@@ -67,7 +69,12 @@ func (c *Config) Interface(namespace string) string {
 }
 
 // Interfaces that are named for any namespace.
-func (c *Config) Interfaces() []string { return slices.Sorted(maps.Values(c.interfaces)) }
+func (c *Config) Interfaces() []string {
+	if c == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Values(c.interfaces))
+}
 
 func (c *Config) inNamespace(values map[string]string, namespace string) string {
 	if v, ok := values[namespace]; ok {

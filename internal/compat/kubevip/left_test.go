@@ -4,10 +4,13 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/backend/announce"
@@ -17,6 +20,7 @@ import (
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/notary"
 )
 
 // texts are addresses as one text.
@@ -28,16 +32,39 @@ func texts(addresses []netip.Addr) string {
 	return strings.Join(out, ", ")
 }
 
+// opened returns a notary at its first start, and one with the same key thereafter.
+func opened(t *testing.T) (first, later *notary.Notary) {
+	t.Helper()
+	secrets := fake.NewClientset().CoreV1().Secrets("ns")
+	first, later = &notary.Notary{}, &notary.Notary{}
+	for _, err := range []error{first.Open(t.Context(), secrets), later.Open(t.Context(), secrets), later.Close(t.Context(), secrets)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return first, later
+}
+
 // What a Service holds, by what is written on it and by who announces now, and how
 // far that is believed.
 func TestHeld(t *testing.T) {
-	provided, announced := backend.Holder(provider.Backend{}), backend.Holder(&announce.Backend{Dialects: []compat.Dialect{native.Dialect{}, kubevip.Dialect{}}})
+	first, notes := opened(t)
+	signer := provider.Backend{Notary: notes}
+	provided, importing := backend.Holder(signer), backend.Holder(provider.Backend{Notary: first})
+	announced := backend.Holder(&announce.Backend{Dialects: []compat.Dialect{native.Dialect{}, kubevip.Dialect{}}, Noted: signer})
 	plain := backend.Holder(&announce.Backend{Dialects: []compat.Dialect{native.Dialect{}}})
-	type notes = map[string]string
-	const listed, given, said = kubevip.AnnotationAddresses, kubevip.AnnotationGiven, native.AnnotationReason
+	type marks = map[string]string
+	const listed, given, proof, said = kubevip.AnnotationAddresses, kubevip.AnnotationGiven, kubevip.AnnotationProof, native.AnnotationReason
+	signed := func(uid types.UID, addresses ...string) string {
+		var has []netip.Addr
+		for _, a := range addresses {
+			has = append(has, netip.MustParseAddr(a))
+		}
+		return notes.Sign(uid, has, time.Unix(1, 0))
+	}
 	for name, test := range map[string]struct {
 		backend   backend.Holder
-		notes     notes
+		notes     marks
 		spec      string
 		label     bool
 		status    string
@@ -48,26 +75,33 @@ func TestHeld(t *testing.T) {
 		left      bool
 	}{
 		"new":                            {backend: provided, evidence: lb.Asserted},
-		"given":                          {backend: provided, notes: notes{listed: "10.0.0.1,fd00::1", given: "10.0.0.1,fd00::1"}, spec: "10.0.0.1", label: true, want: "10.0.0.1, fd00::1", evidence: lb.Asserted, current: true, left: true},
-		"given, for DHCP":                {backend: provided, notes: notes{listed: "0.0.0.0", given: "0.0.0.0"}, spec: "0.0.0.0", label: true, status: "10.0.0.77", evidence: lb.Asserted, current: true, left: true},
-		"given, and asks for another":    {backend: provided, notes: notes{listed: "10.0.0.9", given: "10.0.0.1"}, spec: "10.0.0.1", label: true, status: "10.0.0.9", want: "10.0.0.1", evidence: lb.Asserted, left: true},
-		"given, and all was deleted":     {backend: provided, notes: notes{given: "10.0.0.1"}, label: true, want: "10.0.0.1", evidence: lb.Asserted, left: true},
-		"of kube-vip's cloud provider":   {backend: provided, notes: notes{listed: "10.0.0.1"}, spec: "10.0.0.1", label: true, want: "10.0.0.1", evidence: lb.Asserted, left: true},
-		"asks":                           {backend: provided, notes: notes{listed: "10.0.0.9"}, evidence: lb.Asserted},
-		"asks, and kube-vip announces":   {backend: provided, notes: notes{listed: "10.0.0.9,10.0.0.8"}, status: "10.0.0.9", want: "10.0.0.9", evidence: lb.Asserted},
-		"asks, refused":                  {backend: provided, notes: notes{listed: "10.0.0.9", said: "AddressInUse: By another."}, label: true, status: "10.0.0.9", evidence: lb.Asserted, left: true},
-		"asks, with a warning":           {backend: provided, notes: notes{listed: "10.0.0.9", said: "OutsidePools: No pool has that."}, label: true, want: "10.0.0.9", evidence: lb.Asserted, left: true},
+		"given":                          {backend: provided, notes: marks{listed: "10.0.0.1,fd00::1", given: "10.0.0.1,fd00::1", proof: signed("own", "10.0.0.1", "fd00::1")}, spec: "10.0.0.1", label: true, want: "10.0.0.1, fd00::1", evidence: lb.Proven, current: true, left: true},
+		"given, without the label":       {backend: provided, notes: marks{listed: "10.0.0.1", given: "10.0.0.1", proof: signed("own", "10.0.0.1")}, spec: "10.0.0.1", want: "10.0.0.1", evidence: lb.Proven, current: true, left: true},
+		"forged":                         {backend: provided, notes: marks{listed: "10.0.0.1", given: "10.0.0.1", proof: "1000.AAAA"}, spec: "10.0.0.1", label: true, want: "10.0.0.1", evidence: lb.Asserted},
+		"copied from another":            {backend: provided, notes: marks{listed: "10.0.0.1", given: "10.0.0.1", proof: signed("other", "10.0.0.1")}, spec: "10.0.0.1", label: true, want: "10.0.0.1", evidence: lb.Asserted},
+		"another address":                {backend: provided, notes: marks{listed: "10.0.0.1", given: "10.0.0.1", proof: signed("own", "10.0.0.2")}, spec: "10.0.0.1", label: true, want: "10.0.0.1", evidence: lb.Asserted},
+		"forged, at the first start":     {backend: importing, notes: marks{listed: "10.0.0.1", given: "10.0.0.1", proof: "1000.AAAA"}, spec: "10.0.0.1", label: true, want: "10.0.0.1", evidence: lb.Reported, left: true},
+		"given, for DHCP":                {backend: provided, notes: marks{listed: "0.0.0.0", given: "0.0.0.0"}, spec: "0.0.0.0", label: true, status: "10.0.0.77", evidence: lb.Asserted, left: true},
+		"given, and asks for another":    {backend: provided, notes: marks{listed: "10.0.0.9", given: "10.0.0.1", proof: signed("own", "10.0.0.1")}, spec: "10.0.0.1", label: true, status: "10.0.0.9", want: "10.0.0.1", evidence: lb.Proven, left: true},
+		"given, and all was deleted":     {backend: provided, notes: marks{given: "10.0.0.1", proof: signed("own", "10.0.0.1")}, label: true, want: "10.0.0.1", evidence: lb.Proven, left: true},
+		"of kube-vip's cloud provider":   {backend: importing, notes: marks{listed: "10.0.0.1"}, spec: "10.0.0.1", label: true, want: "10.0.0.1", evidence: lb.Reported, left: true},
+		"of the provider, too late":      {backend: provided, notes: marks{listed: "10.0.0.1"}, spec: "10.0.0.1", label: true, want: "10.0.0.1", evidence: lb.Asserted},
+		"asks":                           {backend: provided, notes: marks{listed: "10.0.0.9"}, evidence: lb.Asserted},
+		"asks, and kube-vip announces":   {backend: provided, notes: marks{listed: "10.0.0.9,10.0.0.8"}, status: "10.0.0.9", want: "10.0.0.9", evidence: lb.Asserted},
+		"asks, refused":                  {backend: provided, notes: marks{listed: "10.0.0.9", said: "AddressInUse: By another."}, label: true, status: "10.0.0.9", evidence: lb.Asserted, left: true},
+		"asks, with a warning":           {backend: provided, notes: marks{listed: "10.0.0.9", said: "OutsidePools: No pool has that."}, label: true, want: "10.0.0.9", evidence: lb.Asserted},
 		"was announced by Fairlead":      {backend: provided, status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3", evidence: lb.Proven, left: true},
-		"was given, then announced":      {backend: provided, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3", evidence: lb.Proven, current: true, left: true},
+		"was given, then announced":      {backend: provided, notes: marks{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3", evidence: lb.Proven, current: true, left: true},
 		"announced":                      {backend: announced, status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3", evidence: lb.Proven, current: true, left: true},
-		"announced, was given":           {backend: announced, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", evidence: lb.Reported},
-		"announced, was given another":   {backend: announced, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", status: "10.0.0.3", want: "10.0.0.3", evidence: lb.Reported},
-		"announced, asks":                {backend: announced, notes: notes{listed: "10.0.0.9"}, evidence: lb.Reported},
-		"announced, emptied by somebody": {backend: announced, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", condition: "The Service has 10.0.0.3.", evidence: lb.Reported, current: true},
+		"announced, was given":           {backend: announced, notes: marks{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", evidence: lb.Reported},
+		"announced, was given another":   {backend: announced, notes: marks{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", status: "10.0.0.3", want: "10.0.0.3", evidence: lb.Reported},
+		"announced, kube-vip published":  {backend: announced, notes: marks{listed: "10.0.0.1", given: "10.0.0.1", proof: signed("own", "10.0.0.1")}, spec: "10.0.0.1", status: "10.0.0.1", want: "10.0.0.1", evidence: lb.Proven},
+		"announced, asks":                {backend: announced, notes: marks{listed: "10.0.0.9"}, evidence: lb.Reported},
+		"announced, emptied by somebody": {backend: announced, notes: marks{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", condition: "The Service has 10.0.0.3.", evidence: lb.Reported, current: true},
 		"announced, written by hand":     {backend: announced, status: "10.0.0.4", condition: "The Service has 10.0.0.3.", want: "10.0.0.4", evidence: lb.Reported},
-		"not in kube-vip's words":        {backend: plain, notes: notes{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", evidence: lb.Reported},
+		"not in kube-vip's words":        {backend: plain, notes: marks{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", evidence: lb.Reported},
 	} {
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: test.notes}}
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: "own", Annotations: test.notes}}
 		s.Spec.LoadBalancerIP = test.spec
 		if test.label {
 			s.Labels = map[string]string{kubevip.Label: kubevip.LabelValue}
@@ -76,7 +110,7 @@ func TestHeld(t *testing.T) {
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: test.status}}
 		}
 		if test.condition != "" {
-			s.Status.Conditions = []metav1.Condition{{Type: kubeapi.ConditionReady, Reason: string(lb.Ready), Message: test.condition}}
+			s.Status.Conditions = []metav1.Condition{{Type: kubeapi.ConditionReady, Status: metav1.ConditionTrue, Reason: string(lb.Ready), Message: test.condition}}
 		}
 		h := test.backend.Held(kubeapi.Service(s))
 		if got := texts(h.Addresses); got != test.want {

@@ -11,7 +11,7 @@ import (
 // HasMarks says whether s has something that is taken off when it is no longer
 // served.
 func HasMarks(s *lb.Service) bool {
-	for _, key := range []string{AnnotationGiven, AnnotationAsked, native.AnnotationReason} {
+	for _, key := range []string{AnnotationGiven, AnnotationAsked, AnnotationProof, native.AnnotationReason} {
 		if _, ok := s.Annotations[key]; ok {
 			return true
 		}
@@ -49,7 +49,7 @@ func Release(s *lb.Service, iface string, withSpec bool) (m lb.Marks) {
 		given = ""
 	}
 	m.Annotate(AnnotationGiven, given)
-	for _, key := range []string{AnnotationAsked, native.AnnotationAllocatedFrom, native.AnnotationReason, AnnotationHost} {
+	for _, key := range []string{AnnotationAsked, AnnotationProof, native.AnnotationAllocatedFrom, native.AnnotationReason, AnnotationHost} {
 		m.Annotate(key, "")
 	}
 	if s.Labels[Label] == LabelValue {

@@ -43,10 +43,10 @@ func (r *Reading) Same(o compat.Reading) bool {
 	return ok && r.Config.SameForServices(other.Config) && r.unread == other.unread
 }
 
-// speaks says whether Services of a class are read in these words: it is what the
-// class's backend speaks, its first pools are of this dialect, or somebody has made
-// a ConfigMap.
-func (r *Reading) speaks(in compat.Class) bool {
+// Honours says whether Services of a class are read in these words, those about DHCP and
+// interfaces among them: an administrator has switched that on. It is what the class's
+// backend speaks, its first pools are of this dialect, or there is a ConfigMap.
+func (r *Reading) Honours(in compat.Class) bool {
 	if in.Words == Name {
 		return true
 	}
@@ -56,12 +56,12 @@ func (r *Reading) speaks(in compat.Class) bool {
 	case 0:
 		return true
 	}
-	return r.Config.Present
+	return r.Config != nil && r.Config.Present
 }
 
 // Strip hides spec.loadBalancerIP from other dialects.
 func (r *Reading) Strip(s *lb.Service, in compat.Class) *lb.Service {
-	if !r.speaks(in) {
+	if !r.Honours(in) {
 		return s
 	}
 	return strip(s)
@@ -72,7 +72,7 @@ func (r *Reading) Strip(s *lb.Service, in compat.Class) *lb.Service {
 // have addresses of it before others, wait for it.
 func (r *Reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
 	q.Interface = r.Config.Interface(s.Key.Namespace)
-	if r.speaks(in) {
+	if r.Honours(in) {
 		r.Config.amend(q, s)
 	} else if strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(Name)+"/") {
 		stay(q)

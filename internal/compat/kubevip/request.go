@@ -8,6 +8,7 @@ import (
 
 	"go4.org/netipx"
 
+	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/prose"
 )
@@ -26,6 +27,7 @@ func (c *Config) amend(r *lb.Request, s *lb.Service) {
 		r.ShareKey, r.ShareAmong, r.ShareOnly = shareKey, "pool "+c.PoolKey(s.Key.Namespace), &ipv4
 		r.Alone = !c.shares(s.Key.Namespace)
 	}
+	noteLeases(r, s)
 	if !r.Reallocate {
 		given := leased(s)
 		for _, f := range lb.Families {
@@ -76,6 +78,24 @@ func narrow(r *lb.Request, s *lb.Service) {
 	})
 	if len(named) > 0 {
 		r.Families = named
+	}
+}
+
+// noteLeases adds what is noted of s: the families of which a DHCP server gives it an
+// address, and what it was given. Everybody can write that.
+func noteLeases(r *lb.Request, s *lb.Service) {
+	noted := strings.Split(s.Annotations[native.AnnotationDHCP], ",")
+	for _, f := range lb.Families {
+		if !slices.Contains(noted, f.String()) {
+			continue
+		}
+		r.DHCP[f] = !r.Reallocate
+		for _, x := range s.Published() {
+			if lb.FamilyOf(x) == f {
+				r.Leased = append(r.Leased, x)
+				break
+			}
+		}
 	}
 }
 

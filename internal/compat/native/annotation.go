@@ -82,6 +82,15 @@ const (
 	// Impact: none; Fairlead overwrites manual changes
 	AnnotationAsked = "fairlead.io/asked"
 
+	// AnnotationProof proves that Fairlead wrote fairlead.io/given or fairlead.io/asked: a
+	// MAC of these addresses, the UID of the Service and the time, under a key in the
+	// Secret fairlead-notes. Its prefix differs so that older versions ignore it.
+	//
+	// Type: a time and a MAC
+	// Default: written by Fairlead
+	// Impact: none; Fairlead overwrites manual changes. If you remove it while the controller is down, the Service keeps its addresses only if no other Service has them and it may request them
+	AnnotationProof = "proof.fairlead.io/given"
+
 	// AnnotationDHCP contains the IP families for which DHCP assigns the Service's
 	// address. A change of the pools does not change it.
 	//

@@ -37,19 +37,6 @@ func amend(r *lb.Request, s *lb.Service, in compat.Class) {
 		reason := lb.InvalidRequest.With(strings.Join(wrong, "; "))
 		r.Invalid = &reason
 	}
-	noted := strings.Split(s.Annotations[AnnotationDHCP], ",")
-	for _, f := range lb.Families {
-		if !slices.Contains(noted, f.String()) {
-			continue
-		}
-		r.DHCP[f] = !r.Reallocate
-		for _, x := range s.Published() {
-			if lb.FamilyOf(x) == f {
-				r.Leased = append(r.Leased, x)
-				break
-			}
-		}
-	}
 }
 
 // from returns the names in AnnotationAllocatedFrom, without their dialects.

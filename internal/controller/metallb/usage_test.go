@@ -62,7 +62,7 @@ func TestMetricsOfMetalLB(t *testing.T) {
 		lb.Pool{Key: key("a"), Spans: []netipx.IPRange{span("192.0.2.0/31"), span("192.0.2.9"), span("fd00::/64")}},
 		lb.Pool{Key: key("empty"), Invalid: &lb.Reason{Code: lb.PoolInvalid}},
 		lb.Pool{Key: lb.PoolKey{Dialect: lb.Native, Name: "ours"}, Spans: []netipx.IPRange{span("198.51.100.0/24")}})
-	a.SetNodes(map[netip.Addr]string{netip.MustParseAddr("192.0.2.9"): "node1"})
+	a.SetOwners(ipam.Owners{Nodes: map[netip.Addr]string{netip.MustParseAddr("192.0.2.9"): "node1"}})
 	reporter := NewReporter(controller.Tools{Usage: a.Usage, Loaded: func() bool { return true }}, "metallb-system", nil)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(reporter)

@@ -31,6 +31,8 @@ type Network struct {
 	ports map[netip.AddrPort]*Transport
 	sides map[netip.Addr]int // who can speak with whom: those on the same side
 	next  int
+
+	recorded *recorder
 }
 
 // Transport binds an address, replacing who had it.
@@ -103,6 +105,7 @@ func (t *Transport) WriteTo(b []byte, to string) (time.Time, error) {
 		return now, nil
 	}
 	packet := append([]byte(nil), b...)
+	t.net.recorder().packet(packet)
 	time.AfterFunc(t.net.Delay, func() {
 		peer, _ := t.net.route(t.addr, addr)
 		if peer == nil {
@@ -148,6 +151,9 @@ func (t *Transport) connect(peer *Transport) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case peer.streams <- theirs:
+		if r := t.net.recorder(); r != nil {
+			return &recording{ours, r}, nil
+		}
 		return ours, nil
 	case <-peer.done:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}

@@ -68,7 +68,7 @@ func TestLostAnswers(t *testing.T) {
 	for _, s := range services {
 		rig.Eventually(t, fmt.Sprintf("%s is told its address", s.Name), func() error { return told(s, lb.Ready) })
 	}
-	l.close()
+	l.close(t)
 	if len(l.doubles) > 0 || len(l.lost) > 0 {
 		t.Errorf("addresses with two holders: %v; taken away: %v", l.doubles, l.lost)
 	}

@@ -5,6 +5,7 @@ package faults
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/netip"
 	"os"
@@ -153,15 +154,19 @@ type ledger struct {
 	longest time.Duration            // for which one had two
 	lost    []string
 	changes chan struct{} // one value per change of addresses, as far as there is room
+	seen    chan string   // the names of Services that come to end the watch
 	stop    func()
 	ended   chan struct{}
 }
+
+// lastPage begins the names of Services that end a ledger.
+const lastPage = "last-page-"
 
 // keepLedger starts watching; close ends it.
 func keepLedger(t testing.TB) *ledger {
 	t.Helper()
 	l := &ledger{holders: map[netip.Addr]map[string]types.UID{}, has: map[string]netip.Addr{}, since: map[netip.Addr]time.Time{},
-		changes: make(chan struct{}, 10_000), ended: make(chan struct{})}
+		changes: make(chan struct{}, 10_000), seen: make(chan string, 1), ended: make(chan struct{})}
 	w, err := theRig.Client.Watch(context.Background(), &corev1.ServiceList{}, &client.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +175,15 @@ func keepLedger(t testing.TB) *ledger {
 	go func() {
 		defer close(l.ended)
 		for e := range w.ResultChan() {
-			if s, ok := e.Object.(*corev1.Service); ok {
+			s, ok := e.Object.(*corev1.Service)
+			switch {
+			case !ok:
+			case strings.HasPrefix(s.Name, lastPage):
+				select {
+				case l.seen <- s.Name:
+				default:
+				}
+			default:
 				l.note(s, string(e.Type) == "DELETED")
 			}
 		}
@@ -178,9 +191,26 @@ func keepLedger(t testing.TB) *ledger {
 	return l
 }
 
-func (l *ledger) close() {
+// close ends the ledger when it has seen all that has happened so far: a watch may be
+// late. What comes last is a Service that nobody serves.
+func (l *ledger) close(t testing.TB) {
+	t.Helper()
+	end := newService(lastPage + rand.Text()[:8])
+	end.Name = strings.ToLower(end.Name)
+	end.Spec.Type, end.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceTypeClusterIP, nil
+	if err := theRig.Client.Create(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-l.seen:
+	case <-l.ended:
+		t.Error("the watch ended before the test")
+	}
 	l.stop()
 	<-l.ended
+	if err := theRig.Client.Delete(t.Context(), end); err != nil {
+		t.Error(err)
+	}
 }
 
 func (l *ledger) note(s *corev1.Service, gone bool) {

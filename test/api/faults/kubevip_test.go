@@ -120,6 +120,7 @@ func TestKubeVIPConflictingWriters(t *testing.T) {
 	for _, s := range services {
 		writers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
+				slower(ctx, n)
 				patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/writer":"%d"},"labels":{"writer":"%d"}}}`, n, n))
 				write := theRig.Client.Patch
 				if n%3 == 0 {
@@ -172,7 +173,7 @@ func TestKubeVIPLostAnswers(t *testing.T) {
 	}
 	create(t, "provided-next", 100)
 	settled(t, "")
-	l.close()
+	l.close(t)
 	if len(l.doubles) > 0 || len(l.lost) > 0 {
 		t.Errorf("addresses with two holders: %v; taken away: %v", l.doubles, l.lost)
 	}

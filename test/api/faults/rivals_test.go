@@ -84,13 +84,22 @@ func TestTwoControllersAtOnce(t *testing.T) {
 	settled(t, "edge")
 	create(t, "rest", 256-240)
 	first := settled(t, "edge")
-	l.close()
+	l.close(t)
 	t.Logf("%d times an address had two holders for a moment, at most for %s", len(l.doubles), l.longest.Round(time.Millisecond))
 	if len(l.since) > 0 {
 		t.Errorf("addresses with two holders: %v", l.since)
 	}
 	if again := settled(t, "edge"); fmt.Sprint(first) != fmt.Sprint(again) {
 		t.Error("addresses still move")
+	}
+}
+
+// slower waits a little longer before each write: writers that are faster than a slow
+// machine would else win for ever.
+func slower(ctx context.Context, n int) {
+	select {
+	case <-time.After(time.Duration(n) * time.Millisecond):
+	case <-ctx.Done():
 	}
 }
 
@@ -105,6 +114,7 @@ func TestConflictingWriters(t *testing.T) {
 	for w, s := range services {
 		writers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
+				slower(ctx, n)
 				patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.com/writer-%d":"%d"}}}`, w%3, n)
 				if err := theRig.Client.Patch(context.Background(), s.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 					t.Errorf("write: %v", err)
@@ -134,7 +144,7 @@ func TestLeaderKilled(t *testing.T) {
 	leader.Kill()
 	create(t, "second", 20)
 	after := settled(t, "edge")
-	l.close()
+	l.close(t)
 	for name, address := range before {
 		if after[name] != address {
 			t.Errorf("service %s had %s, has %s", name, address, after[name])

@@ -68,7 +68,7 @@ const inFlight = 3
 // one address, and none ever lost its address.
 func (l *ledger) survived(t *testing.T) {
 	t.Helper()
-	l.close()
+	l.close(t)
 	if len(l.doubles) > inFlight {
 		t.Errorf("addresses with two holders: %v", l.doubles)
 	}

@@ -34,11 +34,7 @@ func TestBackendsFollowEachOther(t *testing.T) {
 	rival := eventually(t, "rival", "is refused", says("Service default/given"))
 	eventNow(t, rival, "IPConflict: Address 10.23.0.1")
 	// As kube-vip writes it.
-	s := get(t, "pinned")
-	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.23.0.9", Ports: []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}}}
-	if _, err := theRig.Kube.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, "pinned", corev1.LoadBalancerIngress{IP: "10.23.0.9", Ports: []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}})
 	stop()
 
 	stop = start(t, announced)
@@ -77,11 +73,7 @@ func TestBackendsFollowEachOther(t *testing.T) {
 			return nil
 		})
 	}
-	s = get(t, "announced")
-	s.Spec.Type = corev1.ServiceTypeClusterIP
-	if _, err := theRig.Kube.CoreV1().Services(s.Namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, "announced", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 	eventually(t, "announced", "has nothing of ours", func(s *corev1.Service) bool {
 		return len(s.Finalizers) == 0 && len(s.Labels) == 0 && len(s.Status.Conditions) == 0 && s.Annotations["fairlead.io/allocated-from"] == ""
 	})
@@ -99,12 +91,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	eventually(t, "waits", "is told why", says("PoolExhausted: "))
 	eventually(t, "leaves", "is told why", says("PoolExhausted: "))
 	for _, name := range []string{"leaves", "web"} {
-		rig.Eventually(t, name+" changes", func() error {
-			s := get(t, name)
-			s.Spec.Type = corev1.ServiceTypeClusterIP
-			_, err := theRig.Kube.CoreV1().Services(s.Namespace).Update(t.Context(), s, metav1.UpdateOptions{})
-			return err
-		})
+		edit(t, name, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 		eventually(t, name, "has nothing of ours", func(s *corev1.Service) bool {
 			return len(s.Finalizers) == 0 && len(s.Labels) == 0 && len(s.Annotations) == 0 && s.Spec.LoadBalancerIP == "" && len(s.Status.Conditions) == 0
 		})

@@ -22,6 +22,17 @@ func edit(t *testing.T, name string, change func(*corev1.Service)) {
 	})
 }
 
+// publish writes the status of a Service as kube-vip does.
+func publish(t *testing.T, name string, ingress corev1.LoadBalancerIngress) {
+	t.Helper()
+	rig.Eventually(t, name+" is published", func() error {
+		s := get(t, name)
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{ingress}
+		_, err := theRig.Kube.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), s, metav1.UpdateOptions{})
+		return err
+	})
+}
+
 // What was refused is not had after a restart either, be the Service the older one,
 // and kube-vip announce what it reads there.
 func TestRefusedRequestIsNotHeldAfterARestart(t *testing.T) {
@@ -43,10 +54,7 @@ func TestRefusedRequestIsNotHeldAfterARestart(t *testing.T) {
 		edit(t, name, func(s *corev1.Service) { s.Annotations[addresses] = "10.26.0.9" })
 		s := eventually(t, name, "is refused", says("Service default/young"))
 		eventNow(t, s, "IPConflict: ")
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.26.0.9"}} // as kube-vip does
-		if _, err := theRig.Kube.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		publish(t, name, corev1.LoadBalancerIngress{IP: "10.26.0.9"})
 	}
 	stop()
 	start(t, provided)

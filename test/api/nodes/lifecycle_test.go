@@ -11,6 +11,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"fairlead.io/sandbox/cloudscale"
+	"fairlead.io/test/kit/leak"
 	"fairlead.io/test/kit/rig"
 )
 
@@ -170,5 +171,9 @@ func TestEnd(t *testing.T) {
 	register(t, "worker-1")
 	initialized(t, "worker-1", server)
 	stop()
-	goleak.VerifyNone(t, before, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+	leak.None(t, before,
+		// Idle connections to the API server, which client-go keeps for all clients.
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }

@@ -19,6 +19,7 @@ import (
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
 	"fairlead.io/test/kit/cloud"
+	"fairlead.io/test/kit/leak"
 	"fairlead.io/test/kit/rig"
 	"fairlead.io/test/kit/script"
 )
@@ -51,7 +52,7 @@ func tell(t *testing.T, dir string, environment ...string) {
 	metrics := rig.FreeAddress(t)
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
-		goleak.VerifyNone(t, before,
+		leak.None(t, before,
 			// Idle connections to the API server, which client-go keeps for all clients.
 			goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 			goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),

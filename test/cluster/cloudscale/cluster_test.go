@@ -112,7 +112,7 @@ func (c *cluster) install() {
 		c.t.Fatal("the manifest is not what this test knows")
 	}
 	c.apply(strings.Replace(string(raw), env, env+"        - {name: CLOUDSCALE_API_URL, value: \"http://10.77.0.2:8080\"}\n", 1))
-	c.kubectl("rollout", "status", "daemonset/"+controller, "--namespace=kube-system", "--timeout=2m")
+	c.kubectl("rollout", "status", "daemonset/"+controller, "--namespace=kube-system", "--timeout=5m")
 }
 
 func (c *cluster) kubectl(args ...string) string {
@@ -135,6 +135,9 @@ func (c *cluster) kubectlWith(input string, args ...string) string {
 	}
 	return string(out)
 }
+
+// longest is how long anything may take on a slow machine.
+const longest = 3 * time.Minute
 
 func (c *cluster) eventually(what string, atMost time.Duration, condition func(context.Context) error) {
 	c.t.Helper()
@@ -183,7 +186,7 @@ func (c *cluster) ask(path string, body object) (answer object) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.eventually("POST "+path, time.Minute, func(ctx context.Context) error {
+	c.eventually("POST "+path, longest, func(ctx context.Context) error {
 		got, err := c.CloudRequest(ctx, http.MethodPost, path, string(raw))
 		if err != nil {
 			return err
@@ -328,8 +331,8 @@ func (c *cluster) keepAsking(url string) (stop func() []string) {
 		}
 		return response.Body.Close()
 	}
-	c.eventually(url+" answers", time.Minute, get)
-	c.eventually(url+" answers, members that do not being known", time.Minute, func(ctx context.Context) error {
+	c.eventually(url+" answers", longest, get)
+	c.eventually(url+" answers, members that do not being known", longest, func(ctx context.Context) error {
 		for range 8 {
 			if err := get(ctx); err != nil {
 				return err

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -31,16 +30,16 @@ func TestExistingCluster(t *testing.T) {
 	}
 	c.kubectl("create", "deployment", "hello", "--image="+sandbox.WebImage, "--replicas=2")
 	c.kubectl("expose", "deployment", "hello", "--name=hello", "--type=LoadBalancer", "--port=80", "--target-port=8080")
-	c.kubectl("rollout", "status", "deployment/hello", "--timeout=2m")
+	c.kubectl("rollout", "status", "deployment/hello", "--timeout=5m")
 	c.apply(oldController)
-	c.kubectl("rollout", "status", "daemonset/"+controller, "--namespace=kube-system", "--timeout=2m")
+	c.kubectl("rollout", "status", "daemonset/"+controller, "--namespace=kube-system", "--timeout=5m")
 	vip := c.oldLoadBalancer("hello")
 
 	before := c.snapshot()
 	client := c.keepAsking("http://" + vip)
 	c.forgetLog()
 	c.install()
-	c.eventually("hello is served by Fairlead", time.Minute, func(ctx context.Context) error {
+	c.eventually("hello is served by Fairlead", longest, func(ctx context.Context) error {
 		return c.condition(ctx, "hello", "fairlead.io/Ready")
 	})
 	if writes := c.writes(); len(writes) > 0 {
@@ -57,16 +56,16 @@ func TestExistingCluster(t *testing.T) {
 
 	// The manual's example of a load balancer.
 	c.kubectl("expose", "deployment", "hello", "--name=second", "--type=LoadBalancer", "--port=80", "--target-port=8080")
-	c.kubectl("wait", "service/second", "--for=jsonpath={.status.loadBalancer.ingress[0].ip}", "--timeout=1m")
+	c.kubectl("wait", "service/second", "--for=jsonpath={.status.loadBalancer.ingress[0].ip}", "--timeout=5m")
 	address := c.kubectl("get", "service", "second", "--output=jsonpath={.status.loadBalancer.ingress[0].ip}")
-	c.eventually("the load balancer answers", time.Minute, func(ctx context.Context) error {
+	c.eventually("the load balancer answers", longest, func(ctx context.Context) error {
 		out, err := c.Exec(ctx, sandbox.ClientHost, "curl", "--silent", "--fail", "--max-time", "2", "http://"+address)
 		if err == nil && !strings.Contains(string(out), "hello-") {
 			err = fmt.Errorf("it says %q", out)
 		}
 		return err
 	})
-	c.eventually("events tell the stages", time.Minute, func(context.Context) error {
+	c.eventually("events tell the stages", longest, func(context.Context) error {
 		said := c.kubectl("describe", "service", "second")
 		for _, stage := range []string{"EnsuringLoadBalancer", "EnsuredLoadBalancer"} {
 			if !strings.Contains(said, stage) {
@@ -80,7 +79,7 @@ func TestExistingCluster(t *testing.T) {
 	// that leaves on the Node, and tainted, at the same time.
 	c.kubectl("patch", "node", "node1", "--type=merge",
 		`--patch={"metadata":{"annotations":{"alpha.kubernetes.io/provided-node-ip":null}},"spec":{"taints":[{"key":"`+uninitialized+`","value":"true","effect":"NoSchedule"}]}}`)
-	c.eventually("node1 is initialised", time.Minute, func(context.Context) error {
+	c.eventually("node1 is initialised", longest, func(context.Context) error {
 		return c.initialized("node1", "Hostname node1", "ExternalIP 203.0.113.11", "ExternalIP 2001:db8:1::11", "InternalIP 10.77.0.11", "InternalIP fd77::11")
 	})
 	if n := c.nodes()[1]; n.Spec.ProviderID != "" {
@@ -88,7 +87,7 @@ func TestExistingCluster(t *testing.T) {
 	}
 	// The manual's way to taint one. With --node-ip these addresses come first.
 	c.kubectl("taint", "node", "node2", uninitialized+"=true:NoSchedule")
-	c.eventually("node2 is initialised", time.Minute, func(context.Context) error {
+	c.eventually("node2 is initialised", longest, func(context.Context) error {
 		return c.initialized("node2", "InternalIP 10.77.0.12", "InternalIP fd77::12", "Hostname node2", "ExternalIP 203.0.113.12", "ExternalIP 2001:db8:1::12")
 	})
 
@@ -100,13 +99,13 @@ func TestExistingCluster(t *testing.T) {
 	if err := c.Kill(t.Context(), "node2"); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("node2 is marked as stopped", 2*time.Minute, func(context.Context) error { return c.tainted("node2", shutdown, true) })
+	c.eventually("node2 is marked as stopped", longest, func(context.Context) error { return c.tainted("node2", shutdown, true) })
 	if err := c.Restart(t.Context(), "node2"); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("node2 is not marked any more", 2*time.Minute, func(context.Context) error { return c.tainted("node2", shutdown, false) })
+	c.eventually("node2 is not marked any more", longest, func(context.Context) error { return c.tainted("node2", shutdown, false) })
 
-	c.kubectl("delete", "service", "hello", "second", "--timeout=1m")
+	c.kubectl("delete", "service", "hello", "second", "--timeout=5m")
 	if left := c.list("/v1/load-balancers"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

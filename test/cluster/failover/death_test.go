@@ -33,7 +33,7 @@ func TestCableCut(t *testing.T) {
 			}
 			answers()
 			if failed := beyondMove(connections()); len(failed) > 0 {
-				t.Errorf("connections failed: %q", failed)
+				t.Errorf("connections failed: %v", failed)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestAgentKilled(t *testing.T) {
 	running[former].kill(t)
 	next := w.moved(former)
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 	answers()
 	agentsRun(t, nodes...)
@@ -97,7 +97,7 @@ func TestAgentHangs(t *testing.T) {
 	}
 	answers()
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestAgentTerminated(t *testing.T) {
 	}
 	answers()
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 	if left := onHost(t, former, "nft", "list", "tables"); strings.Contains(left, "fairlead") {
 		t.Errorf("tables are left on %s:\\n%s", former, left)
@@ -65,7 +65,7 @@ func TestNodeCordoned(t *testing.T) {
 	}
 	answers()
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestAgentUpgraded(t *testing.T) {
 		owner = w.settled()
 	}
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 	answers()
 	for _, x := range w.asker.since(time.Time{}) {
@@ -113,7 +113,7 @@ func TestAgentUpgradedWithoutAPIServer(t *testing.T) {
 	}
 	answers()
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestAgentKilledWithSuccessor(t *testing.T) {
 		t.Errorf("after the agent of %s was followed by another %s has the addresses", owner, now)
 	}
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestLeases(t *testing.T) {
 			t.Errorf("the addresses moved from %s to %s", owner, now)
 		}
 		if failed := connections(); len(failed) > 0 {
-			t.Errorf("connections failed: %q", failed)
+			t.Errorf("connections failed: %v", failed)
 		}
 		same()
 	})
@@ -125,7 +125,7 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%s still has the addresses", former)
 		}
 		if failed := beyondMove(connections()); len(failed) > 0 {
-			t.Errorf("connections failed: %q", failed)
+			t.Errorf("connections failed: %v", failed)
 		}
 		agentsRun(t, nodes...)
 		same()
@@ -225,20 +225,20 @@ func TestLeaseEnds(t *testing.T) {
 		if len(leases) == 1 && leases[0].Until != nil {
 			until = leases[0].Until.Time
 		}
+		lost = time.Now()
 		if greet(t.Context(), w.addrs[0], 80) == nil {
 			return errors.New("it is still there")
 		}
-		lost = time.Now()
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lost.Before(until) {
+	if lost.Add(time.Second).Before(until) { // a connection that was being made then
 		t.Errorf("lost at %s, and leased until %s", lost, until)
 	}
 	t.Logf("the address was there for %s without a server, and is gone %s after the end that was told", lost.Sub(stopped), lost.Sub(until))
-	if lost.Sub(stopped) > (life+5)*time.Second {
+	if lost.Sub(stopped) > (life+15)*time.Second {
 		t.Error("too late")
 	}
 	awaitEvent(t, "web", "fairlead-agent", "LeaseLost", "no DHCP server has renewed it")

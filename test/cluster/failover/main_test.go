@@ -90,7 +90,7 @@ func prepare(ctx context.Context) error {
 	pool := &v1alpha1.Pool{}
 	pool.Name = "lan"
 	pool.Spec.Addresses = []v1alpha1.Span{"10.77.0.200-10.77.0.219", "fd77::200-fd77::219"}
-	return await(ctx, time.Minute, func() error {
+	return await(ctx, site.Long, func() error {
 		err := api.Create(ctx, pool)
 		if apierrors.IsAlreadyExists(err) {
 			return nil
@@ -116,7 +116,7 @@ func stopController() {
 
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
-	if err := await(t.Context(), time.Minute, condition); err != nil {
+	if err := await(t.Context(), site.Long, condition); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -125,7 +125,7 @@ func eventually(t *testing.T, condition func() error) {
 func during(t *testing.T, d time.Duration, do func() error) {
 	t.Helper()
 	end := time.Now().Add(d)
-	err := await(t.Context(), time.Minute, func() error {
+	err := await(t.Context(), d+site.Long, func() error {
 		if err := do(); err != nil {
 			t.Error(err)
 			return nil

@@ -172,7 +172,7 @@ func TestMetalLB(t *testing.T) {
 		t.Errorf("%s still has the address", former)
 	}
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 	awaitL2Status(t, "web", owner)
 	var agent v1alpha1.Agent

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fairlead.io/sandbox"
+	kit "fairlead.io/test/kit/client"
 	"fairlead.io/test/kit/netns"
 )
 
@@ -176,7 +176,8 @@ func (a *asker) since(at time.Time) []answer {
 	return slices.Clone(a.answers[first:])
 }
 
-// census asks for addresses for a while and returns who answers for each.
+// census asks for addresses for a while and returns who answers for each. Answers may
+// be late on a busy machine: it waits a while for the first one for each address.
 func (a *asker) census(addrs ...netip.Addr) map[netip.Addr][]string {
 	begin := time.Now()
 	tick := time.NewTicker(80 * time.Millisecond)
@@ -187,13 +188,21 @@ func (a *asker) census(addrs ...netip.Addr) map[netip.Addr][]string {
 		}
 		<-tick.C
 	}
-	found := map[netip.Addr][]string{}
-	for _, x := range a.since(begin) {
-		if slices.Contains(addrs, x.addr) && !slices.Contains(found[x.addr], x.mac) {
-			found[x.addr] = append(found[x.addr], x.mac)
+	asked, found := map[netip.Addr]bool{}, map[netip.Addr][]string{}
+	for _, addr := range addrs {
+		asked[addr] = true
+	}
+	for last := time.Now().Add(time.Second); ; <-tick.C {
+		clear(found)
+		for _, x := range a.since(begin) {
+			if asked[x.addr] && !slices.Contains(found[x.addr], x.mac) {
+				found[x.addr] = append(found[x.addr], x.mac)
+			}
+		}
+		if len(found) == len(asked) || time.Now().After(last) {
+			return found
 		}
 	}
-	return found
 }
 
 // watching asks for addresses every 20 ms until it is told to stop; it then
@@ -251,97 +260,53 @@ func nodeOf(mac string) string {
 	return fmt.Sprintf("node%d", int(hw[5])-10)
 }
 
-// attempts are connections that the client host has tried to make.
-type attempts struct {
-	mu     sync.Mutex
-	made   []time.Time // beginnings of those that succeeded
-	failed []string
+// failure is a connection to an address that was not made.
+type failure struct {
+	to netip.AddrPort
+	kit.Failure
 }
+
+func (f failure) String() string { return f.to.String() + " " + f.Failure.String() }
 
 // connecting makes a new connection to each address every 20 ms until it is told
-// to stop; it then says how that went and returns how many have failed.
-func connecting(t *testing.T, addrs ...netip.Addr) (stop func() (failed []string)) {
+// to stop; it then says how that went and returns those that have failed.
+func connecting(t *testing.T, addrs ...netip.Addr) (stop func() (failed []failure)) {
 	t.Helper()
-	begin := time.Now()
-	all := make([]attempts, len(addrs))
-	ctx, cancel := context.WithCancel(t.Context())
-	var trying sync.WaitGroup
-	for i, addr := range addrs {
-		trying.Go(func() {
-			tick := time.NewTicker(20 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				trying.Go(func() { all[i].try(t.Context(), addr, begin) })
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
-			}
-		})
+	var to []netip.AddrPort
+	for _, addr := range addrs {
+		to = append(to, netip.AddrPortFrom(addr, 80))
 	}
-	return func() (failed []string) {
-		cancel()
-		trying.Wait()
-		for i, addr := range addrs {
-			a := &all[i]
-			slices.SortFunc(a.made, time.Time.Compare)
-			gap, last := time.Duration(0), begin
-			for _, at := range append(a.made, time.Now()) {
-				gap, last = max(gap, at.Sub(last)), at
+	connections := kit.Connect(cluster, to...)
+	stop = sync.OnceValue(func() (failed []failure) {
+		for _, r := range connections.Stop() {
+			t.Logf("%s connected to every 20 ms: %d times, %d failed, longest gap %v", r.To, len(r.Made)+len(r.Failed), len(r.Failed), r.Gap.Round(time.Millisecond))
+			for _, f := range r.Failed {
+				failed = append(failed, failure{r.To, f})
 			}
-			t.Logf("%s connected to every 20 ms: %d times, %d failed, longest gap %v", addr, len(a.made)+len(a.failed), len(a.failed), gap.Round(time.Millisecond))
-			failed = append(failed, a.failed...)
 		}
 		return failed
-	}
+	})
+	t.Cleanup(func() { stop() })
+	return stop
 }
-
-func (a *attempts) try(ctx context.Context, addr netip.Addr, begin time.Time) {
-	at := time.Now()
-	err := greet(ctx, addr, 80)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err != nil {
-		a.failed = append(a.failed, fmt.Sprintf("at %v: %v", at.Sub(begin).Round(time.Millisecond), err))
-		return
-	}
-	a.made = append(a.made, at)
-}
-
-// patience is how long a connection may take. The kernel repeats a lost packet
-// after a second, which must not hide that it was lost.
-const patience = 950 * time.Millisecond
 
 // greet connects from the client host and waits for the server's greeting.
 func greet(ctx context.Context, addr netip.Addr, port uint16) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	conn, err := cluster.Dial(ctx, sandbox.ClientHost, "tcp", netip.AddrPortFrom(addr, port).String())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
-	_, err = io.ReadFull(conn, make([]byte, len("hello")))
-	return err
+	return kit.Greet(ctx, cluster, netip.AddrPortFrom(addr, port))
 }
 
-// beyondMove returns the failures that a move does not explain: a handshake that
-// is under way at the moment of the move ends at another node, which knows
-// nothing of it and resets it. With an attempt every 20 ms, that is one per
-// address at most.
-func beyondMove(failed []string) (out []string) {
-	reset := map[string]bool{}
+// beyondMove returns the failures that one move of each address does not explain.
+func beyondMove(failed []failure) (out []failure) {
+	records := map[netip.AddrPort]kit.Record{}
 	for _, f := range failed {
-		_, what, _ := strings.Cut(f, ": ")
-		if strings.HasSuffix(what, "connection reset by peer") && !reset[what] {
-			reset[what] = true
-			continue
+		r := records[f.to]
+		r.Failed = append(r.Failed, f.Failure)
+		records[f.to] = r
+	}
+	for to, r := range records {
+		for _, f := range r.Unexplained(1) {
+			out = append(out, failure{to, f})
 		}
-		out = append(out, f)
 	}
 	return out
 }

@@ -67,7 +67,7 @@ func TestGossipIsLost(t *testing.T) {
 	}
 	answers()
 	if failed := beyondMove(connections()); len(failed) > 0 {
-		t.Errorf("connections failed: %q", failed)
+		t.Errorf("connections failed: %v", failed)
 	}
 }
 

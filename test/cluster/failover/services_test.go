@@ -3,7 +3,6 @@ package failover
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,6 +13,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kit "fairlead.io/test/kit/client"
 )
 
 // Services of one family only.
@@ -30,7 +31,7 @@ func TestSingleFamilies(t *testing.T) {
 				t.Errorf("%s still has the address", former)
 			}
 			if failed := beyondMove(connections()); len(failed) > 0 {
-				t.Errorf("connections failed: %q", failed)
+				t.Errorf("connections failed: %v", failed)
 			}
 		})
 	}
@@ -105,16 +106,7 @@ func listen(t *testing.T, node string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, "hello")
-			_ = conn.Close()
-		}
-	}()
+	go kit.Serve(l)
 }
 
 // A thousand addresses of one node, each answered for by one other node when it

@@ -38,7 +38,10 @@ func TestRulesetFlushed(t *testing.T) {
 	for _, node := range nodes {
 		onHost(t, node, "nft", "flush ruleset")
 		during(t, 500*time.Millisecond, func() error { return w.onlyAt(owner) })
-		onHost(t, node, "nft", "list table arp fairlead")
+		eventually(t, func() error {
+			_, err := cluster.Exec(t.Context(), node, "nft", "list table arp fairlead")
+			return err
+		})
 	}
 	answers()
 	// kube-proxy finds out for itself only much later.

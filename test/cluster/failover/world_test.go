@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/internal/lb"
+	"fairlead.io/test/kit/site"
 )
 
 // world is what a test begins with: all nodes are well, an agent runs on each,
@@ -80,7 +80,7 @@ func create(t *testing.T, o client.Object) {
 	}
 	t.Cleanup(func() {
 		ctx := context.Background()
-		err := await(ctx, time.Minute, func() error {
+		err := await(ctx, site.Long, func() error {
 			if err := api.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
 				return err
 			}

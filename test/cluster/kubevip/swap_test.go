@@ -24,7 +24,7 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 	provider := standIn(t)
 	installTheirs(t)
 	shell(t, "kubectl apply -f "+provider)
-	shell(t, "kubectl rollout status --namespace kube-system deployment/kube-vip-cloud-provider --timeout=1m")
+	shell(t, "kubectl rollout status --namespace kube-system deployment/kube-vip-cloud-provider --timeout=5m")
 	shell(t, "kubectl apply -f - <<END"+daemonSet+"END")
 	kubevip := announce(t, "node1", addresses(theirs)...)
 	answers(t, "kube-vip announces", theirs)
@@ -57,7 +57,7 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 
 	// And back, with the new Service.
 	shell(t, "kubectl apply -f "+provider)
-	guided(t, "kubectl delete clusterrole,role,rolebinding --namespace kube-system --selector app.kubernetes.io/name=fairlead,component=kube-vip-cloud-provider")
+	guided(t, "kubectl delete clusterrole,role,rolebinding,secret --namespace kube-system --selector app.kubernetes.io/name=fairlead,component=kube-vip-cloud-provider")
 	guided(t, "kubectl rollout status --namespace kube-system deployment/kube-vip-cloud-provider")
 	understood(t, fresh)
 	kept(t, "back to the provider", before)
@@ -77,7 +77,7 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 	announcedByAgents(t, rest)
 	guided(t, "kubectl get agents")
 	answers(t, "kube-vip is gone", rest)
-	connected(t, "in the place of both", connections, switching, 2*time.Second)
+	connected(t, "in the place of both", connections, switches, 2*time.Second)
 	kept(t, "in the place of both", nil)
 	fresh = leadingAside("default", "new", 80)
 	createAside(t, fresh)
@@ -107,7 +107,7 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 		return err
 	})
 	answers(t, "kube-vip is back", rest)
-	connected(t, "back to both", connections, switching, 2*time.Second)
+	connected(t, "back to both", connections, switches, 2*time.Second)
 	for _, l := range rest {
 		understood(t, &corev1.Service{ObjectMeta: l.object().ObjectMeta})
 	}
@@ -115,11 +115,9 @@ func TestReplaceKubeVIPAndBack(t *testing.T) {
 	clean(t)
 }
 
-// switching is how many connections to one address may fail while kube-vip and
-// Fairlead both announce it: a client may follow one and the other by turns, and loses
-// the connections that are being made at that moment. Up to five were seen, within
-// 120 ms, most often none.
-const switching = 6
+// switches is how often a client may follow another one while kube-vip and Fairlead both
+// announce an address.
+const switches = 2
 
 // clean: nothing of ours is on any node.
 func clean(t *testing.T) {
@@ -180,13 +178,14 @@ func answers(t *testing.T, when string, all []left) {
 
 func connect(all []left) *client.Connections { return client.Connect(cluster, ports(all)...) }
 
-// connected ends the connections: no more than so many of each address failed.
-func connected(t *testing.T, way string, c *client.Connections, failed int, gap time.Duration) {
+// connected ends the connections: none failed that so many moves of its address do not
+// explain.
+func connected(t *testing.T, way string, c *client.Connections, moves int, outage time.Duration) {
 	t.Helper()
 	for _, r := range c.Stop() {
-		t.Logf("%s: %s: %d connections made, longest gap %v, failed: %q", way, r.To, len(r.Made), r.Gap.Round(time.Millisecond), r.Failed)
-		if len(r.Failed) > failed || gap > 0 && r.Gap > gap {
-			t.Errorf("%s: %s: longest gap %v, failed: %q", way, r.To, r.Gap, r.Failed)
+		t.Logf("%s: %s: %d connections made, longest gap %v, failed: %v", way, r.To, len(r.Made), r.Gap.Round(time.Millisecond), r.Failed)
+		if failed := r.Unexplained(moves); len(failed) > 0 || r.Outage() > outage {
+			t.Errorf("%s: %s: longest outage %v, failed: %v", way, r.To, r.Outage(), failed)
 		}
 	}
 }
@@ -223,7 +222,8 @@ func kept(t *testing.T, when string, before map[kube.ObjectKey]string) {
 		if s.Annotations["kube-vip.io/loadbalancerIPs"] != l.annotation || s.Spec.LoadBalancerIP != l.field || !slices.Equal(published, l.served()) || !slices.Equal(s.Finalizers, l.object().Finalizers) {
 			t.Errorf("%s: %s has %v, %q, %v", when, l.name, s.ObjectMeta, s.Spec.LoadBalancerIP, published)
 		}
-		if v := before[l.key()]; v != "" && l.label && s.Annotations["fairlead.io/reason"] == "" && v != s.ResourceVersion {
+		noted := s.Annotations["fairlead.io/given"]+s.Annotations["fairlead.io/asked"] != ""
+		if v := before[l.key()]; v != "" && l.label && s.Annotations["fairlead.io/reason"] == "" && !noted && v != s.ResourceVersion {
 			t.Errorf("%s: %s was written without need: %v", when, l.name, s.ObjectMeta)
 		}
 	}

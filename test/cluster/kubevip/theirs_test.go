@@ -144,6 +144,8 @@ func installTheirs(t *testing.T) {
 
 // announcer does what kube-vip does where it leads: it puts addresses onto the
 // interface of its node, again if they are not there, and takes them off in the end.
+// They are deprecated, so that the node does not use them as source addresses: what it
+// masqueraded as one of them would break when that is taken off.
 type announcer struct {
 	node string
 	stop func()
@@ -155,7 +157,7 @@ func announce(t *testing.T, node string, addresses ...netip.Addr) *announcer {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var add, remove strings.Builder
 	for _, a := range addresses {
-		fmt.Fprintf(&add, "ip -o address show to %s | grep -q . || ip address add %s/%d dev eth0 nodad\n", a, a, a.BitLen())
+		fmt.Fprintf(&add, "ip -o address show to %s | grep -q . || ip address add %s/%d dev eth0 nodad valid_lft forever preferred_lft 0\n", a, a, a.BitLen())
 		fmt.Fprintf(&remove, "ip address del %s/%d dev eth0 || true\n", a, a.BitLen())
 	}
 	do := func(ctx context.Context, script string) {

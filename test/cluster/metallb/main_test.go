@@ -68,7 +68,7 @@ func create(t *testing.T, o kube.Object) {
 func remove(t *testing.T, o kube.Object) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	err := site.Await(ctx, time.Minute, func() error {
+	err := site.Await(ctx, site.Long, func() error {
 		if err := api.Delete(ctx, o); kube.IgnoreNotFound(err) != nil {
 			return err
 		}

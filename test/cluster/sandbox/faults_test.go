@@ -32,9 +32,7 @@ func TestCutAndHeal(t *testing.T) {
 			t.Errorf("carrier of node2 is %q (%v), want %s", got, err, want)
 		}
 	}
-	if err := reaches(t.Context(), proxyHealthOfNode2); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, func(ctx context.Context) error { return reaches(ctx, proxyHealthOfNode2) })
 	if err := cluster.Cut("node2"); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -186,7 +185,7 @@ func killUp(t *testing.T, command, name string, moment func(context.Context) err
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
-	err := site.Await(t.Context(), time.Minute, func() error { return moment(t.Context()) })
+	err := site.Await(t.Context(), site.Long, func() error { return moment(t.Context()) })
 	if killErr := syscall.Kill(-up.Process.Pid, syscall.SIGKILL); killErr != nil {
 		t.Errorf("it had ended before: %v", killErr)
 	}

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 func eventually(t *testing.T, condition func(ctx context.Context) error) {
 	t.Helper()
-	if err := site.Await(t.Context(), time.Minute, func() error { return condition(t.Context()) }); err != nil {
+	if err := site.Await(t.Context(), site.Long, func() error { return condition(t.Context()) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -147,7 +147,7 @@ func getFrom(ctx context.Context, c *sandbox.Cluster, hostName, url string) (str
 			return c.Dial(ctx, hostName, network, address)
 		},
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -27,6 +27,7 @@ type Asker struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
+	asked   []time.Time
 	answers []answer
 }
 
@@ -81,6 +82,9 @@ func (a *Asker) ask() {
 	tick := time.NewTicker(Every)
 	defer tick.Stop()
 	for {
+		a.mu.Lock()
+		a.asked = append(a.asked, time.Now())
+		a.mu.Unlock()
 		_, _ = a.conn.WriteTo(b.Bytes(), &packet.Addr{HardwareAddr: everybody})
 		select {
 		case <-a.stop:
@@ -133,6 +137,24 @@ func (a *Asker) Gap(since time.Time) time.Duration {
 		at = append(at, x.at)
 	}
 	return longestGap(since, at, time.Now())
+}
+
+// Unanswered is how many questions in a row nobody answered since a moment. It does not
+// depend on how often this program gets to ask.
+func (a *Asker) Unanswered(since time.Time) (most int) {
+	heard := a.since(since)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first, _ := slices.BinarySearchFunc(a.asked, since, time.Time.Compare)
+	row := 0
+	for _, at := range a.asked[first:] {
+		for len(heard) > 0 && heard[0].at.Before(at) {
+			heard, row = heard[1:], 0
+		}
+		row++
+		most = max(most, row)
+	}
+	return most
 }
 
 // nodeOf says whose a hardware address is: its last byte is that of the host's

@@ -3,7 +3,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"fairlead.io/sandbox"
@@ -19,11 +22,10 @@ import (
 const (
 	// Every is how often a connection is tried, and an address asked for.
 	Every = 20 * time.Millisecond
-	// Patience is how long a connection may take. The kernel repeats a lost packet
-	// after a second, which must not hide that it was lost.
-	Patience = 950 * time.Millisecond
-	// Greeting is what servers say to whom connects.
-	Greeting = "hello"
+	// patience is how long a connection may take on a busy machine. That a packet was
+	// lost does not show in the time, but in what the kernel has repeated: see
+	// [Serve] and dial.
+	patience = 10 * time.Second
 )
 
 // Connections are made by the client host, again and again.
@@ -42,8 +44,58 @@ type Connections struct {
 type Record struct {
 	To     netip.AddrPort
 	Made   []time.Time // when those began that were made, in order
-	Failed []string    // when the others began, and what was wrong
+	Failed []Failure
 	Gap    time.Duration
+
+	from, to time.Time // when connections were made
+}
+
+// Failure is a connection that was not made.
+type Failure struct {
+	Began, Ended time.Duration // since the first connection
+	Err          error
+}
+
+// Outage is the longest time between two connections that were made, with one between
+// them that failed: without one, this program was merely too busy to begin any.
+func (r Record) Outage() (longest time.Duration) {
+	for _, f := range r.Failed {
+		i, _ := slices.BinarySearchFunc(r.Made, f.Began, func(made time.Time, began time.Duration) int { return cmp.Compare(made.Sub(r.from), began) })
+		from, to := r.from, r.to
+		if i > 0 {
+			from = r.Made[i-1]
+		}
+		if i < len(r.Made) {
+			to = r.Made[i]
+		}
+		longest = max(longest, to.Sub(from))
+	}
+	return longest
+}
+
+func (f Failure) String() string {
+	return fmt.Sprintf("from %v to %v: %v", f.Began.Round(time.Millisecond), f.Ended.Round(time.Millisecond), f.Err)
+}
+
+// Unexplained returns the failures that so many moves of the address do not explain: a
+// connection that is under way at the moment of a move ends at another node, which
+// knows nothing of it and resets it. On a busy machine many may be under way.
+func (r Record) Unexplained(moves int) (out []Failure) {
+	var reset []Failure
+	for _, f := range r.Failed {
+		if errors.Is(f.Err, syscall.ECONNRESET) || errors.Is(f.Err, syscall.EPIPE) {
+			reset = append(reset, f)
+		} else {
+			out = append(out, f)
+		}
+	}
+	slices.SortFunc(reset, func(a, b Failure) int { return cmp.Compare(a.Ended, b.Ended) })
+	for len(reset) > 0 && moves > 0 {
+		moment := reset[0].Ended
+		reset = slices.DeleteFunc(reset, func(f Failure) bool { return f.Began <= moment })
+		moves--
+	}
+	return append(out, reset...)
 }
 
 // Connect begins to make new connections to each address.
@@ -86,6 +138,7 @@ func (c *Connections) Stop() []Record {
 	for i := range c.records {
 		r := &c.records[i]
 		slices.SortFunc(r.Made, time.Time.Compare)
+		r.from, r.to = c.began, end
 		r.Gap = longestGap(c.began, r.Made, end)
 	}
 	return c.records
@@ -97,34 +150,18 @@ func (c *Connections) try(r *Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		r.Failed = append(r.Failed, fmt.Sprintf("at %v: %v", began.Sub(c.began).Round(time.Millisecond), err))
+		r.Failed = append(r.Failed, Failure{began.Sub(c.began), time.Since(c.began), err})
 		return
 	}
 	r.Made = append(r.Made, began)
 }
 
-// Greet connects from the client host and waits for the server's greeting.
-func Greet(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) error {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
-	defer cancel()
-	conn, err := c.Dial(ctx, sandbox.ClientHost, "tcp", to.String())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
-	_, err = io.ReadFull(conn, make([]byte, len(Greeting)))
-	return err
-}
-
 // Get fetches the page at an address from the client host.
 func Get(ctx context.Context, c *sandbox.Cluster, to netip.AddrPort) (page string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		return c.Dial(ctx, sandbox.ClientHost, network, address)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dial(ctx, from(c, to), to)
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+to.String(), nil)
 	if err != nil {

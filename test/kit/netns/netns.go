@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -81,14 +82,15 @@ func locked(t testing.TB, f func() error) {
 // packages that programs are in.
 var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base", "dhcpd": "isc-dhcp-server"}
 
-// Need installs a program if it is missing.
+// Need installs a program if it is missing. Tests of several packages may run at once,
+// and apt-get does not wait for another one to end: they take turns.
 func Need(t testing.TB, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err == nil {
 		return
 	}
-	install := "apt-get -q update && apt-get -q install -y --no-install-recommends " + packages[program]
-	if out, err := exec.CommandContext(t.Context(), "sh", "-c", install).CombinedOutput(); err != nil {
+	install := "command -v " + program + " || { apt-get -q update && apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends " + packages[program] + "; }"
+	if out, err := exec.CommandContext(t.Context(), "flock", filepath.Join(os.TempDir(), "fairlead-apt.lock"), "sh", "-c", install).CombinedOutput(); err != nil {
 		t.Fatalf("install %s: %v\n%s", program, err, out)
 	}
 }
@@ -140,7 +142,7 @@ func Cable(ends ...Plug) {
 		}
 	}
 	for _, end := range ends {
-		Eventually(end.NS.t, 5*time.Second, end.Interface+" is up", func() bool {
+		Eventually(end.NS.t, time.Minute, end.Interface+" is up", func() bool {
 			return strings.Contains(end.NS.Run("ip", "link", "show", end.Interface), "state UP")
 		})
 	}

@@ -22,6 +22,7 @@ import (
 	"fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
+	"fairlead.io/internal/notary"
 	"fairlead.io/sandbox"
 )
 
@@ -94,6 +95,10 @@ func (r *Rig) Clean(t testing.TB) {
 		if err := r.cleanMetalLB(ctx); err != nil {
 			return err
 		}
+		key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: notary.Secret}}
+		if err := r.Client.Delete(ctx, key); client.IgnoreNotFound(err) != nil {
+			return err
+		}
 		var list corev1.ServiceList
 		if err := r.Client.List(ctx, &list); err != nil {
 			return err
@@ -122,7 +127,7 @@ func (r *Rig) Clean(t testing.TB) {
 
 // deadline is how long anything may take on a slow machine. It is no
 // expectation: what is expected sooner is measured in test/bench.
-const deadline = 60 * time.Second
+const deadline = 3 * time.Minute
 
 // Eventually waits until f returns no error, and fails the test with its last
 // error if that does not happen.

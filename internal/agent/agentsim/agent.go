@@ -1,0 +1,105 @@
+package agentsim
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"fairlead.io/internal/agent"
+	"fairlead.io/internal/agent/sources"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/link"
+	"fairlead.io/internal/member"
+	"fairlead.io/internal/nft"
+)
+
+// Options of an agent without a node.
+type Options struct {
+	REST *rest.Config
+	Node string // name of its Node object, which has Addr
+	Addr netip.Addr
+	// Gossip is nil for real gossip, at Addr, with the key in a Secret of Namespace.
+	Gossip    *Gossip
+	Namespace string
+	// Kernel and Registry are not needed.
+	Kernel   *link.Fake
+	Registry prometheus.Registerer
+}
+
+// Run is agent.Run with a kernel, a network and gossip in memory.
+func Run(ctx context.Context, o Options) error {
+	log := slog.New(slog.DiscardHandler)
+	if o.Kernel == nil {
+		o.Kernel = link.NewFake(Eth0(o.Addr))
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	a := agent.Options{
+		REST: o.REST, Log: log, NodeName: o.Node, Namespace: o.Namespace, GossipPort: member.DefaultPort, Version: Version, Registry: o.Registry,
+		Sources:   sources.Options{REST: o.REST, Config: config.Default(), Log: log},
+		Announcer: newAnnouncer(), Kernel: o.Kernel, Tables: &nft.Fake{},
+		Ready: func() {}, Beat: func(time.Time) {},
+	}
+	if o.Gossip != nil {
+		a.Group = o.Gossip.Start(o.Node, netip.AddrPortFrom(o.Addr, member.DefaultPort))
+	}
+	return agent.Run(ctx, a)
+}
+
+// Version is what the agents report as theirs.
+const Version = "simulated"
+
+// Eth0 is an interface that is up and has an address.
+func Eth0(addr netip.Addr) link.Link {
+	octets := addr.As16()
+	return link.Link{Name: "eth0", Index: 2, Up: true, MAC: net.HardwareAddr(append([]byte{2, 0}, octets[12:]...)),
+		Global: [2]bool{true, true}, Prefixes: []netip.Prefix{netip.PrefixFrom(addr, 16)}}
+}
+
+// announcer has a network on which nobody else is.
+type announcer struct {
+	news    chan agent.News
+	closed  chan struct{}
+	once    sync.Once
+	running sync.WaitGroup
+}
+
+var _ agent.Announcer = (*announcer)(nil)
+
+func newAnnouncer() *announcer {
+	return &announcer{news: make(chan agent.News), closed: make(chan struct{})}
+}
+
+func (*announcer) Protocol() string                             { return "layer2" }
+func (*announcer) Follow([]link.Link)                           {}
+func (*announcer) Own(netip.Addr, []string)                     {}
+func (*announcer) Adopt(netip.Addr, []string)                   {}
+func (*announcer) Disown(netip.Addr, string)                    {}
+func (*announcer) Commit()                                      {}
+func (*announcer) Allow(string, time.Time)                      {}
+func (*announcer) Defend(netip.Addr, string) bool               { return true }
+func (*announcer) Listen([]netip.Addr)                          {}
+func (*announcer) Remind()                                      {}
+func (*announcer) Survey(string, []netip.Addr, []agent.Witness) {}
+func (a *announcer) News() <-chan agent.News                    { return a.news }
+
+func (a *announcer) Probe(addr netip.Addr, _ []string, _ func(net.HardwareAddr) bool) {
+	a.running.Go(func() {
+		select {
+		case a.news <- agent.News{Addr: addr, Probe: true}:
+		case <-a.closed:
+		}
+	})
+}
+
+func (a *announcer) Close() {
+	a.once.Do(func() { close(a.closed) })
+	a.running.Wait()
+}

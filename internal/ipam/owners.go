@@ -1,0 +1,232 @@
+package ipam
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/lb"
+)
+
+// Owners says which addresses belong to others than Services: they are given to nobody.
+// A Service that has one of them keeps it, with a warning.
+type Owners struct {
+	// Nodes has the addresses of nodes, and the names of these.
+	Nodes map[netip.Addr]string
+	// Interfaces has what else is on interfaces of nodes. Another program may have put
+	// a Service's address there: what a Service has when this is said does not count.
+	Interfaces map[netip.Addr]string
+	// Others has further addresses, and what they are ("the gateway of node worker-1").
+	Others map[netip.Addr]string
+	// Networks whose addresses all belong to the cluster. They are taken out of pools
+	// as a whole, so their size does not matter.
+	Networks []Network
+}
+
+// Network of addresses that belong to the cluster.
+type Network struct {
+	netip.Prefix
+	Is string // what it is ("the network of the pods of node worker-1")
+}
+
+// owned is whose an address is.
+type owned struct {
+	node string // its name, "" if it is not a node's
+	is   string // what it is otherwise
+	// clusterIP: kube-proxy leads its traffic elsewhere, so nobody can have it.
+	clusterIP bool
+}
+
+// linkLocal addresses mean another host on each link.
+var linkLocal = []Network{
+	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
+	{netip.MustParsePrefix("fe80::/10"), "link-local"},
+}
+
+// SetOwners replaces what is known of owners. It returns the Services whose verdict
+// changed, oldest first.
+func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
+	a.claimImports()
+	if networks := newNetworks(append(slices.Clone(linkLocal), o.Networks...)); !networks.equal(a.networks) {
+		a.networks = networks
+		a.rebuild()
+	}
+	now := make(map[netip.Addr]owned, len(o.Nodes)+len(o.Interfaces)+len(o.Others))
+	for x, node := range o.Interfaces {
+		if was := a.owned[x]; a.held[x] == nil || was.node != "" {
+			now[x] = owned{node: node}
+		}
+	}
+	for x, what := range o.Others {
+		now[x] = owned{is: what}
+	}
+	for x, node := range o.Nodes {
+		now[x] = owned{node: node}
+	}
+	for x, is := range a.owned {
+		if _, known := now[x]; is.clusterIP && !known {
+			now[x] = is
+		}
+	}
+	var differ []netip.Addr
+	for x, is := range now {
+		if a.owned[x] != is {
+			differ = append(differ, x)
+		}
+	}
+	for x := range a.owned {
+		if _, ok := now[x]; !ok {
+			differ = append(differ, x)
+		}
+	}
+	a.owned = now
+	return a.reown(differ)
+}
+
+// SetClusterIP says which Service has x as its ClusterIP; "" is none. It returns the
+// Services whose verdict changed.
+func (a *Allocator) SetClusterIP(x netip.Addr, service string) (changed []types.NamespacedName) {
+	was, known := a.owned[x]
+	switch is := (owned{is: "the ClusterIP of Service " + service, clusterIP: true}); {
+	case service == "" && !was.clusterIP, service != "" && was == is, known && !was.clusterIP:
+		return nil
+	case service == "":
+		delete(a.owned, x)
+	default:
+		a.owned[x] = is
+	}
+	if !a.InPool(x) && a.held[x] == nil && a.waitAddress[x] == nil {
+		return nil // nobody is concerned, as with nearly all of them
+	}
+	a.claimImports()
+	return a.reown([]netip.Addr{x})
+}
+
+// SetExternalIPs says which external IPs a Service names in its spec, and which it
+// named before. Whoever can write a Service can name any: they keep others only from
+// addresses outside of pools.
+func (a *Allocator) SetExternalIPs(service types.NamespacedName, before, now []netip.Addr) (changed []types.NamespacedName) {
+	var differ []netip.Addr
+	for _, x := range before {
+		names := a.external[x]
+		if i := slices.Index(names, service); i >= 0 && !slices.Contains(now, x) {
+			differ = append(differ, x)
+			if a.external[x] = slices.Delete(names, i, i+1); len(a.external[x]) == 0 {
+				delete(a.external, x)
+			}
+		}
+	}
+	for _, x := range now {
+		if !slices.Contains(a.external[x], service) {
+			differ = append(differ, x)
+			a.external[x] = append(a.external[x], service)
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	a.claimImports()
+	return a.reown(differ)
+}
+
+// reown takes into account that the owners of addresses have changed.
+func (a *Allocator) reown(differ []netip.Addr) (changed []types.NamespacedName) {
+	slices.SortFunc(differ, netip.Addr.Compare)
+	var todo []*service
+	for _, x := range differ {
+		if a.isOut(x) {
+			a.withdraw(x)
+		} else {
+			a.putBack(x)
+		}
+		a.notes = append(a.notes, note{address: x})
+		for u := range users(a.held[x], lb.FamilyOf(x)) {
+			if u.settled {
+				todo = append(todo, u)
+			}
+		}
+	}
+	slices.SortFunc(todo, byAge)
+	a.wake(todo)
+	return a.finish(nil)
+}
+
+// node is the node that has x, "" if none has.
+func (a *Allocator) node(x netip.Addr) string { return a.owned[x].node }
+
+// owner says what x is that belongs to the cluster, "" if it does not. Nodes are
+// another matter.
+func (a *Allocator) owner(x netip.Addr) string {
+	if is, ok := a.owned[x]; ok {
+		return is.is
+	}
+	return a.networks.of(x)
+}
+
+// externalIPOf says of which other Service x is an external IP, "" if of none.
+func (a *Allocator) externalIPOf(x netip.Addr, but types.NamespacedName) string {
+	for _, service := range a.external[x] {
+		if service != but {
+			return "an external IP of Service " + service.String()
+		}
+	}
+	return ""
+}
+
+// leaveClusterIPs takes from s what is the ClusterIP of a Service: announcing it would
+// cut off all pods that use that.
+func (a *Allocator) leaveClusterIPs(s *service) {
+	for _, f := range lb.Families {
+		if s.has[f].IsValid() && a.owned[s.has[f]].clusterIP {
+			a.release(s, f)
+			s.leased[f] = false
+		}
+	}
+}
+
+// networks are disjoint and sorted, for each family.
+type networks [len(lb.Families)][]owns
+
+type owns struct {
+	interval
+	is string
+}
+
+// newNetworks leaves out networks within others.
+func newNetworks(list []Network) (out networks) {
+	slices.SortFunc(list, func(p, q Network) int {
+		return cmp.Or(cmp.Compare(p.Bits(), q.Bits()), p.Addr().Compare(q.Addr()), cmp.Compare(p.Is, q.Is))
+	})
+	for _, n := range list {
+		if r := netipx.RangeOfPrefix(n.Prefix); r.IsValid() && out.of(r.From()) == "" {
+			f := lb.FamilyOf(r.From())
+			at, _ := slices.BinarySearchFunc(out[f], keyOf(r.From()), func(o owns, k key) int { return o.from.compare(k) })
+			out[f] = slices.Insert(out[f], at, owns{interval{keyOf(r.From()), keyOf(r.To())}, n.Is})
+		}
+	}
+	return out
+}
+
+func (n *networks) of(x netip.Addr) string {
+	all, k := n[lb.FamilyOf(x)], keyOf(x)
+	at, found := slices.BinarySearchFunc(all, k, func(o owns, k key) int { return o.from.compare(k) })
+	if found {
+		return all[at].is
+	}
+	if at > 0 && !all[at-1].to.less(k) {
+		return all[at-1].is
+	}
+	return ""
+}
+
+func (n *networks) equal(o networks) bool {
+	for _, f := range lb.Families {
+		if !slices.Equal(n[f], o[f]) {
+			return false
+		}
+	}
+	return true
+}
