@@ -29,6 +29,7 @@ type owner struct {
 	granted string
 	settled bool
 	leased  [len(lb.Families)]bool
+	charged [len(lb.Families)]lb.PoolKey // whose quota counts what is leased
 }
 
 func newModel() *model { return &model{services: map[types.NamespacedName]*owner{}} }
@@ -60,6 +61,11 @@ func (m *model) setPools(pools []lb.Pool) {
 		}
 		return cmp.Or(last(p)-last(q), cmp.Compare(p.Priority, q.Priority), cmp.Compare(p.Key.Name, q.Key.Name), cmp.Compare(p.Key.Dialect, q.Key.Dialect))
 	})
+	for _, o := range m.services {
+		for _, f := range lb.Families {
+			o.charged[f] = m.charge(o, f).Key
+		}
+	}
 	m.rest()
 }
 
@@ -579,7 +585,25 @@ func (m *model) count(p lb.Pool, namespace string) (n int) {
 			n++
 		}
 	}
+	for _, o := range m.services {
+		for f, x := range o.has {
+			if o.leased[f] && o.charged[f] == p.Key && o.req.Service.Namespace == namespace && !slices.Contains(members(p), x) {
+				n++
+			}
+		}
+	}
 	return n
+}
+
+// charge returns the pool whose quota counts what o leases.
+func (m *model) charge(o *owner, f lb.Family) (found lb.Pool) {
+	stands := m.standsFor(o, f)
+	for _, p := range m.candidates(o) {
+		if found.Key.Name == "" && (stands && p.DHCP[f] || !stands && p.Quota != 0) {
+			found = p
+		}
+	}
+	return found
 }
 
 func spanned(p lb.Pool) (out []netip.Addr) {

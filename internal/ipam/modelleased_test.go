@@ -46,14 +46,22 @@ func (m *model) lease(o *owner, moves bool) {
 			continue
 		}
 		was, had := o.has[f]
+		held := o.charged[f]
 		delete(o.has, f)
 		for _, x := range o.req.Leased {
 			if lb.FamilyOf(x) != f {
 				continue
 			}
 			free := m.nodes[x] == "" && (len(m.holders(x)) == 0 || m.rival(o, x) == nil && !m.exclusive(x) && !m.kept(o, x))
-			if free || had && was == x {
-				o.has[f] = x
+			p := m.charge(o, f)
+			switch {
+			case had && was == x:
+				o.has[f], o.charged[f] = x, held
+				if held.Name == "" {
+					o.charged[f] = p.Key
+				}
+			case free && (p.Quota == 0 || m.quotaAllows(p, o, x)):
+				o.has[f], o.charged[f] = x, p.Key
 			}
 			break
 		}
