@@ -220,10 +220,8 @@ func (a *Allocator) forget(name types.NamespacedName) {
 	a.count(s, nil)
 	for _, f := range lb.Families {
 		if was := s.has[f]; was.IsValid() {
-			charged := s.charged[f]
 			a.release(s, f)
 			a.note(s, was)
-			a.noteRefund(s, charged)
 		}
 	}
 	a.wake(nil)

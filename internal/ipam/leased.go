@@ -68,7 +68,7 @@ func (a *Allocator) takeLeased(s *service, moves bool) (l lack) {
 			continue
 		}
 		if s.leased[f] = a.leases(s, f); !s.leased[f] {
-			s.refund(f)
+			a.refund(s, f)
 			continue
 		}
 		var x netip.Addr
@@ -139,8 +139,8 @@ func (a *Allocator) charge(s *service, f lb.Family, x netip.Addr) {
 	}
 }
 
-// refund is the inverse of charge.
-func (s *service) refund(f lb.Family) {
+// refund is the inverse of charge. Others of the namespace may have waited for that.
+func (a *Allocator) refund(s *service, f lb.Family) {
 	p, namespace := s.charged[f], s.req.Service.Namespace
 	if p == nil {
 		return
@@ -149,12 +149,6 @@ func (s *service) refund(f lb.Family) {
 	if p.perNamespace[namespace]--; p.perNamespace[namespace] == 0 {
 		delete(p.perNamespace, namespace)
 	}
-}
-
-// noteRefund remembers that s no longer counts in the quota of p, if that is not nil.
-func (a *Allocator) noteRefund(s *service, p *pool) {
-	if p != nil {
-		a.changes++
-		a.notes = append(a.notes, note{namespace: s.req.Service.Namespace, pool: p})
-	}
+	a.changes++
+	a.notes = append(a.notes, note{namespace: namespace, pool: p})
 }

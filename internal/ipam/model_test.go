@@ -29,7 +29,7 @@ type owner struct {
 	granted string
 	settled bool
 	leased  [len(lb.Families)]bool
-	charged [len(lb.Families)]lb.PoolKey // whose quota counts what is leased
+	charged [len(lb.Families)]lb.PoolKey // whose quota counts it
 }
 
 func newModel() *model { return &model{services: map[types.NamespacedName]*owner{}} }
@@ -61,11 +61,7 @@ func (m *model) setPools(pools []lb.Pool) {
 		}
 		return cmp.Or(last(p)-last(q), cmp.Compare(p.Priority, q.Priority), cmp.Compare(p.Key.Name, q.Key.Name), cmp.Compare(p.Key.Dialect, q.Key.Dialect))
 	})
-	for _, o := range m.services {
-		for _, f := range lb.Families {
-			o.charged[f] = m.charge(o, f).Key
-		}
-	}
+	m.chargeAll()
 	m.rest()
 }
 
@@ -578,32 +574,13 @@ func (m *model) quotaAllows(p lb.Pool, o *owner, x netip.Addr) bool {
 	held := slices.ContainsFunc(m.holders(x), func(h *owner) bool { return h.req.Service.Namespace == ns })
 	return p.Quota == 0 || held || m.count(p, ns) < p.Quota
 }
-
 func (m *model) count(p lb.Pool, namespace string) (n int) {
 	for _, x := range members(p) {
 		if slices.ContainsFunc(m.holders(x), func(h *owner) bool { return h.req.Service.Namespace == namespace }) {
 			n++
 		}
 	}
-	for _, o := range m.services {
-		for f, x := range o.has {
-			if o.leased[f] && o.charged[f] == p.Key && o.req.Service.Namespace == namespace && !slices.Contains(members(p), x) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// charge returns the pool whose quota counts what o leases.
-func (m *model) charge(o *owner, f lb.Family) (found lb.Pool) {
-	stands := m.standsFor(o, f)
-	for _, p := range m.candidates(o) {
-		if found.Key.Name == "" && (stands && p.DHCP[f] || !stands && p.Quota != 0) {
-			found = p
-		}
-	}
-	return found
+	return n + m.countLeases(p, namespace)
 }
 
 func spanned(p lb.Pool) (out []netip.Addr) {

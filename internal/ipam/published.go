@@ -227,11 +227,9 @@ func (a *Allocator) claim(s *service, p netip.Addr) bool {
 		if theirs == mine || theirs != lb.Asserted {
 			a.contests = append(a.contests, Contest{p, s.req.Service, rival.req.Service})
 		}
-		charged := rival.charged[f]
 		a.release(rival, f)
 		rival.loses(p)
 		a.note(rival, p)
-		a.noteRefund(rival, charged)
 		if rival.settled {
 			a.evicted = append(a.evicted, rival)
 		}

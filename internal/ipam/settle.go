@@ -33,7 +33,7 @@ func wants(r *lb.Request, f lb.Family) bool {
 // If nothing of that has changed since, nothing changes.
 func (a *Allocator) evaluate(s *service) {
 	a.unwait(s)
-	was, charged := s.has, s.charged
+	was := s.has
 	a.leaveClusterIPs(s)
 	var lack lack
 	if s.req.Invalid != nil {
@@ -49,9 +49,6 @@ func (a *Allocator) evaluate(s *service) {
 	}
 	s.lacking = lack.reason != nil || lack.second || lack.lease
 	for _, f := range lb.Families {
-		if s.charged[f] != charged[f] {
-			a.noteRefund(s, charged[f])
-		}
 		if s.has[f] != was[f] {
 			if was[f].IsValid() {
 				s.loses(was[f])
