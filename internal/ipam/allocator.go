@@ -80,11 +80,13 @@ type service struct {
 	lost []netip.Addr
 	// pair is what was told when s last had two, in that order. Where both are out
 	// of pool, no pool says any more which one is first.
-	pair    [len(lb.Families)]netip.Addr
-	leased  [len(lb.Families)]bool // the address is assigned by DHCP
-	settled bool                   // has a verdict
-	refused bool                   // its verdict has the reason of its request
-	lacking bool                   // has not all that it asks for
+	pair   [len(lb.Families)]netip.Addr
+	leased [len(lb.Families)]bool // the address is assigned by DHCP
+	// charged is the pool whose quota counts that address.
+	charged [len(lb.Families)]*pool
+	settled bool // has a verdict
+	refused bool // its verdict has the reason of its request
+	lacking bool // has not all that it asks for
 	touched bool
 	gone    bool
 }
@@ -126,7 +128,6 @@ func byAge(s, t *service) int {
 func New() *Allocator {
 	return &Allocator{
 		owned:       map[netip.Addr]owned{},
-		networks:    newNetworks(slices.Clone(linkLocal)),
 		external:    map[netip.Addr][]types.NamespacedName{},
 		services:    map[types.NamespacedName]*service{},
 		held:        map[netip.Addr]*service{},

@@ -70,6 +70,7 @@ func (a *Allocator) release(s *service, f lb.Family) {
 		}
 	}
 	s.has[f], s.next[f] = netip.Addr{}, nil
+	a.refund(s, f)
 	if head == nil {
 		delete(a.held, address)
 	} else {

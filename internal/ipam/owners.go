@@ -40,12 +40,6 @@ type owned struct {
 	clusterIP bool
 }
 
-// linkLocal addresses mean another host on each link.
-var linkLocal = []Network{
-	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
-	{netip.MustParsePrefix("fe80::/10"), "link-local"},
-}
-
 // Anew returns an Allocator without pools and Services. It has the words of a, and knows
 // the ClusterIPs and external IPs that a knows.
 func (a *Allocator) Anew() *Allocator {
@@ -66,10 +60,6 @@ func (a *Allocator) Anew() *Allocator {
 // changed, oldest first.
 func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
 	a.claimImports()
-	if networks := newNetworks(append(slices.Clone(linkLocal), o.Networks...)); !networks.equal(a.networks) {
-		a.networks = networks
-		a.rebuild()
-	}
 	now := make(map[netip.Addr]owned, len(o.Nodes)+len(o.Interfaces)+len(o.Others))
 	for x, node := range o.Interfaces {
 		if was := a.owned[x]; a.held[x] == nil || was.node != "" {
@@ -99,6 +89,11 @@ func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
 		}
 	}
 	a.owned = now
+	if networks := newNetworks(slices.Clone(o.Networks)); !networks.equal(a.networks) {
+		a.networks = networks
+		a.rebuild()
+		return a.finish(nil)
+	}
 	return a.reown(differ)
 }
 
@@ -174,10 +169,14 @@ func (a *Allocator) reown(differ []netip.Addr) (changed []types.NamespacedName) 
 func (a *Allocator) node(x netip.Addr) string { return a.owned[x].node }
 
 // owner says what x is that belongs to the cluster, "" if it does not. Nodes are
-// another matter.
+// another matter. Link-local addresses are for those who put them into a pool, which
+// only some configuration formats allow.
 func (a *Allocator) owner(x netip.Addr) string {
 	if is, ok := a.owned[x]; ok {
 		return is.is
+	}
+	if x.IsLinkLocalUnicast() && !a.InPool(x) {
+		return "link-local, and in no pool"
 	}
 	return a.networks.of(x)
 }

@@ -32,17 +32,16 @@ func clusterOf(pools ...lb.Pool) *Allocator {
 
 // Nobody gets what belongs to somebody else by asking for it, in a pool or outside.
 func TestOwnedIsRefused(t *testing.T) {
-	everything := poolOf("everything", "0.0.0.0/0")
+	everything := poolOf("everything", "1.0.0.0-223.255.255.255")
 	for _, pools := range [][]lb.Pool{nil, {everything}} {
 		for address, want := range map[string]string{
-			"192.0.2.1":       `AddressIsNode: Address 192.0.2.1 belongs to node "worker-1". Exclude it from the pool, or request another address.`,
-			"192.0.2.2":       `AddressIsNode: Address 192.0.2.2 belongs to node "worker-1". Exclude it from the pool, or request another address.`,
-			"192.0.2.254":     "AddressIsCluster: Address 192.0.2.254 cannot be given to a Service: it is the gateway of node worker-1. Request another address.",
-			"10.96.0.0":       "AddressIsCluster: Address 10.96.0.0 cannot be given to a Service: it is in ServiceCIDR kubernetes. Request another address.",
-			"10.111.255.255":  "AddressIsCluster: Address 10.111.255.255 cannot be given to a Service: it is in ServiceCIDR kubernetes. Request another address.",
-			"10.244.1.77":     "AddressIsCluster: Address 10.244.1.77 cannot be given to a Service: it is in the network of the pods of node worker-1. Request another address.",
-			"169.254.169.254": "AddressIsCluster: Address 169.254.169.254 cannot be given to a Service: it is link-local. Request another address.",
-			"198.51.100.1":    "AddressIsCluster: Address 198.51.100.1 cannot be given to a Service: it is the ClusterIP of Service default/kubernetes. Request another address.",
+			"192.0.2.1":      `AddressIsNode: Address 192.0.2.1 belongs to node "worker-1". Exclude it from the pool, or request another address.`,
+			"192.0.2.2":      `AddressIsNode: Address 192.0.2.2 belongs to node "worker-1". Exclude it from the pool, or request another address.`,
+			"192.0.2.254":    "AddressIsCluster: Address 192.0.2.254 cannot be given to a Service: it is the gateway of node worker-1. Request another address.",
+			"10.96.0.0":      "AddressIsCluster: Address 10.96.0.0 cannot be given to a Service: it is in ServiceCIDR kubernetes. Request another address.",
+			"10.111.255.255": "AddressIsCluster: Address 10.111.255.255 cannot be given to a Service: it is in ServiceCIDR kubernetes. Request another address.",
+			"10.244.1.77":    "AddressIsCluster: Address 10.244.1.77 cannot be given to a Service: it is in the network of the pods of node worker-1. Request another address.",
+			"198.51.100.1":   "AddressIsCluster: Address 198.51.100.1 cannot be given to a Service: it is the ClusterIP of Service default/kubernetes. Request another address.",
 		} {
 			a := clusterOf(pools...)
 			r := requestOf("web", 1)
@@ -142,5 +141,57 @@ func TestOwnedIsKept(t *testing.T) {
 		if v, _ = a.Settle(r, v.Addresses); prose.Commas(v.Addresses) != "192.0.2.64" || v.Reason.Code != lb.Ready {
 			t.Errorf("%s: moved to %v (%s)", name, v.Addresses, v.Reason)
 		}
+	}
+}
+
+// Link-local addresses are refused, except those that somebody put into a pool.
+func TestLinkLocal(t *testing.T) {
+	for _, pools := range [][]lb.Pool{nil, {poolOf("local", "169.254.169.0/24")}} {
+		a := clusterOf(pools...)
+		r := requestOf("web", 1)
+		r.Addresses, r.Anywhere = []netip.Addr{addr("169.254.169.254")}, true
+		if v, _ := a.Settle(r, nil); (v.Reason.Code == lb.AddressIsCluster) != (len(pools) == 0) {
+			t.Errorf("%d pools: %s", len(pools), v.Reason)
+		}
+	}
+}
+
+// A quota counts what DHCP servers gave. Who has a lease keeps it; the next waits until
+// there is room.
+func TestQuotaCountsLeases(t *testing.T) {
+	pool := poolOf("edge", "192.0.2.0/28")
+	pool.Quota = 2
+	a := New()
+	a.SetPools([]lb.Pool{pool})
+	lease := func(name string, age int, address string) lb.Verdict {
+		r := requestOf(name, age)
+		r.DHCP[lb.IPv4], r.Leased = true, []netip.Addr{addr(address)}
+		v, _ := a.Settle(r, nil)
+		return v
+	}
+	if v, _ := a.Settle(requestOf("a", 1), nil); v.Reason.Code != lb.Ready {
+		t.Fatal(v)
+	}
+	if v := lease("b", 2, "198.51.100.2"); prose.Commas(v.Addresses) != "198.51.100.2" {
+		t.Errorf("the second has %v (%s)", v.Addresses, v.Reason)
+	}
+	if v := lease("c", 3, "198.51.100.3"); v.Reason.Code != lb.QuotaExceeded || len(v.Addresses) > 0 {
+		t.Errorf("the third has %v (%s)", v.Addresses, v.Reason)
+	}
+	if v, _ := a.Settle(requestOf("d", 4), nil); v.Reason.Code != lb.QuotaExceeded {
+		t.Errorf("the fourth has %v (%s)", v.Addresses, v.Reason)
+	}
+	name := func(n string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: n} }
+	a.Forget(name("b"))
+	if v, _ := a.Verdict(name("c")); prose.Commas(v.Addresses) != "198.51.100.3" {
+		t.Errorf("a lease went, and the next has %v (%s)", v.Addresses, v.Reason)
+	}
+	a.SetPools([]lb.Pool{pool})
+	if v, _ := a.Verdict(name("d")); v.Reason.Code != lb.QuotaExceeded {
+		t.Errorf("after pools were read again the fourth has %v (%s)", v.Addresses, v.Reason)
+	}
+	a.Forget(name("a"))
+	if v, _ := a.Verdict(name("d")); v.Reason.Code != lb.Ready {
+		t.Errorf("an address went, and the next has %v (%s)", v.Addresses, v.Reason)
 	}
 }

@@ -64,6 +64,13 @@ func (a *Allocator) build(pools []lb.Pool) {
 	for address, users := range a.held {
 		a.recount(address, users)
 	}
+	for _, s := range a.services {
+		for _, f := range lb.Families {
+			if s.charged[f] = nil; s.leased[f] && s.has[f].IsValid() {
+				a.charge(s, f, s.has[f])
+			}
+		}
+	}
 }
 
 // byTurn is the order in which pools are tried: those that are pinned first,

@@ -50,7 +50,7 @@ func readValue(text string, keepEnds bool) (v value) {
 			continue
 		}
 		for _, span := range all[f] {
-			if kind := lb.Unusable(span); kind != "" {
+			if kind := lb.Unusable(span, lb.LinkLocal); kind != "" {
 				v.note("%s has %s addresses, which a Service cannot use", lb.SpanString(span), kind)
 				continue
 			}
