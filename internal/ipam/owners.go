@@ -59,7 +59,8 @@ func (a *Allocator) Anew() *Allocator {
 // SetOwners replaces what is known of owners. It returns the Services whose verdict
 // changed, oldest first.
 func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
-	a.claimImports()
+	// What is only asserted waits until it is known whose it is.
+	a.claimImportsUpTo(lb.Reported)
 	now := make(map[netip.Addr]owned, len(o.Nodes)+len(o.Interfaces)+len(o.Others))
 	for x, node := range o.Interfaces {
 		if was := a.owned[x]; a.held[x] == nil || was.node != "" {

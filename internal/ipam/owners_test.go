@@ -58,6 +58,30 @@ func TestOwnedIsRefused(t *testing.T) {
 	}
 }
 
+// At start neither: what a tenant wrote while no controller ran is looked at when it is
+// known what belongs to whom. What was given before stays.
+func TestOwnedIsRefusedAtStart(t *testing.T) {
+	for _, address := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.254", "10.97.0.7", "10.244.1.77"} {
+		for evidence, keeps := range map[lb.Evidence]bool{lb.Proven: true, lb.Reported: true, lb.Asserted: false} {
+			a := New()
+			a.SetPools(nil)
+			r := requestOf("web", 1)
+			r.Addresses, r.Anywhere, r.Evidence = []netip.Addr{addr(address)}, true, evidence
+			a.Import(r, r.Addresses)
+			a.SetOwners(Owners{
+				Nodes:      map[netip.Addr]string{addr("192.0.2.1"): "worker-1"},
+				Interfaces: map[netip.Addr]string{addr("192.0.2.2"): "worker-1"},
+				Others:     map[netip.Addr]string{addr("192.0.2.254"): "the gateway of node worker-1"},
+				Networks:   []Network{{netip.MustParsePrefix("10.96.0.0/12"), "in a ServiceCIDR"}, {netip.MustParsePrefix("10.244.1.0/24"), "in the network of pods"}},
+			})
+			a.SettleAll()
+			if v, _ := a.Verdict(r.Service); (prose.Commas(v.Addresses) == address) != keeps {
+				t.Errorf("%s, evidence %d: %v (%s)", address, evidence, v.Addresses, v.Reason)
+			}
+		}
+	}
+}
+
 // External IPs of others are refused outside of pools. In pools they only warn: every
 // tenant can name them.
 func TestExternalIPs(t *testing.T) {
