@@ -82,6 +82,37 @@ func TestOwnedIsRefusedAtStart(t *testing.T) {
 	}
 }
 
+// A ClusterIP stays one, whoever else has the address, and whichever of two changes is
+// told first.
+func TestClusterIPIsRemembered(t *testing.T) {
+	dns := addr("198.51.100.10")
+	refused := func(a *Allocator, when string) {
+		t.Helper()
+		r := requestOf("web", 1)
+		r.Addresses, r.Anywhere = []netip.Addr{dns}, true
+		if v, _ := a.Settle(r, nil); v.Reason.Code != lb.AddressIsCluster {
+			t.Errorf("%s: %v (%s)", when, v.Addresses, v.Reason)
+		}
+		a.Forget(r.Service)
+	}
+	a := New()
+	a.SetClusterIP(dns, "kube-system/dns")
+	a.SetOwners(Owners{Others: map[netip.Addr]string{dns: "a name server of node worker-1"}})
+	refused(a, "a name server")
+	refused(a.Anew(), "read anew")
+	a.SetOwners(Owners{})
+	refused(a, "the node is gone")
+	a.SetClusterIP(dns, "kube-system/new")
+	a.UnsetClusterIP(dns, "kube-system/dns")
+	refused(a, "of another Service")
+	a.UnsetClusterIP(dns, "kube-system/new")
+	r := requestOf("web", 1)
+	r.Addresses, r.Anywhere = []netip.Addr{dns}, true
+	if v, _ := a.Settle(r, nil); len(v.Addresses) != 1 {
+		t.Errorf("nobody's: %s", v.Reason)
+	}
+}
+
 // External IPs of others are refused outside of pools. In pools they only warn: every
 // tenant can name them.
 func TestExternalIPs(t *testing.T) {

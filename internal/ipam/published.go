@@ -126,7 +126,8 @@ func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others b
 
 // unusable says whether no Service can have p.
 func (a *Allocator) unusable(p netip.Addr) bool {
-	return a.owned[p].clusterIP || lb.Unusable(netipx.IPRangeFrom(p, p), lb.LinkLocal) != ""
+	_, is := a.clusterIPs[p]
+	return is || lb.Unusable(netipx.IPRangeFrom(p, p), lb.LinkLocal) != ""
 }
 
 // partner returns the address beside which s would have another of family f: the
