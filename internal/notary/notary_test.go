@@ -2,13 +2,17 @@ package notary
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func addrs(texts ...string) (out []netip.Addr) {
@@ -103,6 +107,33 @@ func TestCloseWithAnotherKey(t *testing.T) {
 	}
 	if err := n.Close(t.Context(), secrets); err == nil {
 		t.Error("the import with the old key ends the one with the new")
+	}
+}
+
+// Who may not make the Secret is told how to get it back, and removing its data makes a
+// new key: the manifests give no right to make Secrets.
+func TestSecretThatMayNotBeMade(t *testing.T) {
+	kube := fake.NewClientset()
+	kube.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "", nil)
+	})
+	secrets := kube.CoreV1().Secrets("ns")
+	var n Notary
+	if err := n.Open(t.Context(), secrets); err == nil || !strings.Contains(err.Error(), "install it again") {
+		t.Errorf("the Secret is missing: %v", err)
+	}
+	bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: Secret}, Data: map[string][]byte{fieldKey: []byte("short"), fieldDone: []byte("true")}}
+	if err := kube.Tracker().Add(bad); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Open(t.Context(), secrets); err == nil || !strings.Contains(err.Error(), "remove the Secret's data") {
+		t.Errorf("a short key: %v", err)
+	}
+	if _, err := secrets.Patch(t.Context(), Secret, types.JSONPatchType, []byte(`[{"op": "remove", "path": "/data"}]`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Open(t.Context(), secrets); err != nil || !n.First() {
+		t.Errorf("without data: %v, first: %v", err, n.First())
 	}
 }
 
