@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -98,12 +99,14 @@ func marked(a *v1alpha1.Agent, why *lb.Reason, now time.Time) *v1alpha1.AgentSta
 }
 
 // markLost makes Agent objects say which agents are lost, and removes those of Nodes
-// that are gone. An agent that writes at the same moment knows better.
+// that are gone. An agent that writes at the same moment knows better. One that cannot be
+// written keeps no other from it.
 func (a *agents) markLost(ctx context.Context, list []v1alpha1.Agent, nodes []corev1.Node, lost map[string]lb.Reason) error {
 	there := map[string]bool{}
 	for i := range nodes {
 		there[nodes[i].Name] = true
 	}
+	var wrong []error
 	for i := range list {
 		agent := &list[i]
 		var why *lb.Reason
@@ -117,10 +120,10 @@ func (a *agents) markLost(ctx context.Context, list []v1alpha1.Agent, nodes []co
 			err = a.mark(ctx, agent, s)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("agent %s: %w", agent.Name, err)
+			wrong = append(wrong, fmt.Errorf("agent %s: %w", agent.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 func (a *agents) mark(ctx context.Context, agent *v1alpha1.Agent, s *v1alpha1.AgentStatus) error {

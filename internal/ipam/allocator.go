@@ -22,6 +22,9 @@ type Allocator struct {
 	owned    map[netip.Addr]owned
 	networks networks
 	external map[netip.Addr][]types.NamespacedName
+	// clusterIPs has the Services whose ClusterIPs they are. kube-proxy leads their traffic
+	// elsewhere, so nobody can have them.
+	clusterIPs map[netip.Addr]string
 
 	words map[lb.Dialect]lb.Words
 
@@ -129,6 +132,7 @@ func New() *Allocator {
 	return &Allocator{
 		owned:       map[netip.Addr]owned{},
 		external:    map[netip.Addr][]types.NamespacedName{},
+		clusterIPs:  map[netip.Addr]string{},
 		services:    map[types.NamespacedName]*service{},
 		held:        map[netip.Addr]*service{},
 		shared:      map[group]*offers{},

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -36,8 +37,6 @@ type Network struct {
 type owned struct {
 	node string // its name, "" if it is not a node's
 	is   string // what it is otherwise
-	// clusterIP: kube-proxy leads its traffic elsewhere, so nobody can have it.
-	clusterIP bool
 }
 
 // Anew returns an Allocator without pools and Services. It has the words of a, and knows
@@ -45,11 +44,7 @@ type owned struct {
 func (a *Allocator) Anew() *Allocator {
 	n := New()
 	n.words = a.words
-	for x, is := range a.owned {
-		if is.clusterIP {
-			n.owned[x] = is
-		}
-	}
+	n.clusterIPs = maps.Clone(a.clusterIPs)
 	for x, services := range a.external {
 		n.external[x] = slices.Clone(services)
 	}
@@ -59,7 +54,8 @@ func (a *Allocator) Anew() *Allocator {
 // SetOwners replaces what is known of owners. It returns the Services whose verdict
 // changed, oldest first.
 func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
-	a.claimImports()
+	// What is only asserted waits until it is known whose it is.
+	a.claimImportsUpTo(lb.Reported)
 	now := make(map[netip.Addr]owned, len(o.Nodes)+len(o.Interfaces)+len(o.Others))
 	for x, node := range o.Interfaces {
 		if was := a.owned[x]; a.held[x] == nil || was.node != "" {
@@ -71,11 +67,6 @@ func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
 	}
 	for x, node := range o.Nodes {
 		now[x] = owned{node: node}
-	}
-	for x, is := range a.owned {
-		if _, known := now[x]; is.clusterIP && !known {
-			now[x] = is
-		}
 	}
 	var differ []netip.Addr
 	for x, is := range now {
@@ -97,18 +88,27 @@ func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
 	return a.reown(differ)
 }
 
-// SetClusterIP says which Service has x as its ClusterIP; "" is none. It returns the
-// Services whose verdict changed.
+// SetClusterIP says that a Service has x as its ClusterIP. It returns the Services whose
+// verdict changed.
 func (a *Allocator) SetClusterIP(x netip.Addr, service string) (changed []types.NamespacedName) {
-	was, known := a.owned[x]
-	switch is := (owned{is: "the ClusterIP of Service " + service, clusterIP: true}); {
-	case service == "" && !was.clusterIP, service != "" && was == is, known && !was.clusterIP:
+	if a.clusterIPs[x] == service {
 		return nil
-	case service == "":
-		delete(a.owned, x)
-	default:
-		a.owned[x] = is
 	}
+	a.clusterIPs[x] = service
+	return a.clusterIPChanged(x)
+}
+
+// UnsetClusterIP says that a Service does not have x any more. Another one may have it by
+// now: watches that were away tell what came before what went.
+func (a *Allocator) UnsetClusterIP(x netip.Addr, service string) (changed []types.NamespacedName) {
+	if a.clusterIPs[x] != service {
+		return nil
+	}
+	delete(a.clusterIPs, x)
+	return a.clusterIPChanged(x)
+}
+
+func (a *Allocator) clusterIPChanged(x netip.Addr) (changed []types.NamespacedName) {
 	if !a.InPool(x) && a.held[x] == nil && a.waitAddress[x] == nil {
 		return nil // nobody is concerned, as with nearly all of them
 	}
@@ -175,6 +175,9 @@ func (a *Allocator) owner(x netip.Addr) string {
 	if is, ok := a.owned[x]; ok {
 		return is.is
 	}
+	if service, ok := a.clusterIPs[x]; ok {
+		return "the ClusterIP of Service " + service
+	}
 	if x.IsLinkLocalUnicast() && !a.InPool(x) {
 		return "link-local, and in no pool"
 	}
@@ -195,7 +198,7 @@ func (a *Allocator) externalIPOf(x netip.Addr, but types.NamespacedName) string 
 // cut off all pods that use that.
 func (a *Allocator) leaveClusterIPs(s *service) {
 	for _, f := range lb.Families {
-		if s.has[f].IsValid() && a.owned[s.has[f]].clusterIP {
+		if _, is := a.clusterIPs[s.has[f]]; is {
 			a.release(s, f)
 			s.leased[f] = false
 		}

@@ -58,6 +58,61 @@ func TestOwnedIsRefused(t *testing.T) {
 	}
 }
 
+// At start neither: what a tenant wrote while no controller ran is looked at when it is
+// known what belongs to whom. What was given before stays.
+func TestOwnedIsRefusedAtStart(t *testing.T) {
+	for _, address := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.254", "10.97.0.7", "10.244.1.77"} {
+		for evidence, keeps := range map[lb.Evidence]bool{lb.Proven: true, lb.Reported: true, lb.Asserted: false} {
+			a := New()
+			a.SetPools(nil)
+			r := requestOf("web", 1)
+			r.Addresses, r.Anywhere, r.Evidence = []netip.Addr{addr(address)}, true, evidence
+			a.Import(r, r.Addresses)
+			a.SetOwners(Owners{
+				Nodes:      map[netip.Addr]string{addr("192.0.2.1"): "worker-1"},
+				Interfaces: map[netip.Addr]string{addr("192.0.2.2"): "worker-1"},
+				Others:     map[netip.Addr]string{addr("192.0.2.254"): "the gateway of node worker-1"},
+				Networks:   []Network{{netip.MustParsePrefix("10.96.0.0/12"), "in a ServiceCIDR"}, {netip.MustParsePrefix("10.244.1.0/24"), "in the network of pods"}},
+			})
+			a.SettleAll()
+			if v, _ := a.Verdict(r.Service); (prose.Commas(v.Addresses) == address) != keeps {
+				t.Errorf("%s, evidence %d: %v (%s)", address, evidence, v.Addresses, v.Reason)
+			}
+		}
+	}
+}
+
+// A ClusterIP stays one, whoever else has the address, and whichever of two changes is
+// told first.
+func TestClusterIPIsRemembered(t *testing.T) {
+	dns := addr("198.51.100.10")
+	refused := func(a *Allocator, when string) {
+		t.Helper()
+		r := requestOf("web", 1)
+		r.Addresses, r.Anywhere = []netip.Addr{dns}, true
+		if v, _ := a.Settle(r, nil); v.Reason.Code != lb.AddressIsCluster {
+			t.Errorf("%s: %v (%s)", when, v.Addresses, v.Reason)
+		}
+		a.Forget(r.Service)
+	}
+	a := New()
+	a.SetClusterIP(dns, "kube-system/dns")
+	a.SetOwners(Owners{Others: map[netip.Addr]string{dns: "a name server of node worker-1"}})
+	refused(a, "a name server")
+	refused(a.Anew(), "read anew")
+	a.SetOwners(Owners{})
+	refused(a, "the node is gone")
+	a.SetClusterIP(dns, "kube-system/new")
+	a.UnsetClusterIP(dns, "kube-system/dns")
+	refused(a, "of another Service")
+	a.UnsetClusterIP(dns, "kube-system/new")
+	r := requestOf("web", 1)
+	r.Addresses, r.Anywhere = []netip.Addr{dns}, true
+	if v, _ := a.Settle(r, nil); len(v.Addresses) != 1 {
+		t.Errorf("nobody's: %s", v.Reason)
+	}
+}
+
 // External IPs of others are refused outside of pools. In pools they only warn: every
 // tenant can name them.
 func TestExternalIPs(t *testing.T) {
