@@ -73,6 +73,9 @@ func showPools(pools []lb.Pool) string {
 		if len(p.Withheld) > 0 {
 			fmt.Fprintf(&out, ", but not %s", prose.Addrs(p.Withheld))
 		}
+		if p.LinkLocal {
+			out.WriteString("; link-local, too")
+		}
 		if p.Descending {
 			out.WriteString("; highest first")
 		}
