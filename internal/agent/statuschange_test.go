@@ -51,7 +51,7 @@ func TestChangesOf(t *testing.T) {
 
 // What the reporter knows of the object is never older than its last write.
 func TestReporterObserves(t *testing.T) {
-	r := newReporter("a", "", nil, nil, slog.New(slog.DiscardHandler), nobody{})
+	r := newReporter("a", nil, nil, slog.New(slog.DiscardHandler), nobody{})
 	object := func(version, says string) *v1alpha1.Agent {
 		return &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version}, Status: v1alpha1.AgentStatus{Version: says, Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}}}}
 	}

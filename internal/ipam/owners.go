@@ -169,8 +169,7 @@ func (a *Allocator) reown(differ []netip.Addr) (changed []types.NamespacedName) 
 func (a *Allocator) node(x netip.Addr) string { return a.owned[x].node }
 
 // owner says what x is that belongs to the cluster, "" if it does not. Nodes are
-// another matter. Link-local addresses are for those who put them into a pool, which
-// only some configuration formats allow.
+// another matter. Link-local addresses are nobody's, unless a pool hands them out.
 func (a *Allocator) owner(x netip.Addr) string {
 	if is, ok := a.owned[x]; ok {
 		return is.is
@@ -178,8 +177,8 @@ func (a *Allocator) owner(x netip.Addr) string {
 	if service, ok := a.clusterIPs[x]; ok {
 		return "the ClusterIP of Service " + service
 	}
-	if x.IsLinkLocalUnicast() && !a.InPool(x) {
-		return "link-local, and in no pool"
+	if x.IsLinkLocalUnicast() && !slices.ContainsFunc(a.cover.pools(x), func(p *pool) bool { return p.LinkLocal }) {
+		return "link-local"
 	}
 	return a.networks.of(x)
 }
@@ -212,6 +211,15 @@ type owns struct {
 	interval
 	is string
 }
+
+// linkLocals are good on one link only. The cloud's metadata service is among them.
+var linkLocals = func() networks {
+	var all []Network
+	for _, p := range lb.LinkLocals() {
+		all = append(all, Network{p, lb.LinkLocal})
+	}
+	return newNetworks(all)
+}()
 
 // newNetworks leaves out networks within others.
 func newNetworks(list []Network) (out networks) {

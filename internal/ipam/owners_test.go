@@ -1,7 +1,9 @@
 package ipam
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -199,14 +201,42 @@ func TestOwnedIsKept(t *testing.T) {
 	}
 }
 
-// Link-local addresses are refused, except those that somebody put into a pool.
+// Link-local addresses are refused, except those of a pool that hands them out.
 func TestLinkLocal(t *testing.T) {
-	for _, pools := range [][]lb.Pool{nil, {poolOf("local", "169.254.169.0/24")}} {
-		a := clusterOf(pools...)
+	local, wide := poolOf("local", "169.254.169.0/24"), poolOf("wide", "128.0.0.0/2")
+	local.LinkLocal = true
+	for _, test := range []struct {
+		pools []lb.Pool
+		given bool
+	}{{}, {pools: []lb.Pool{local}, given: true}, {pools: []lb.Pool{wide}}} {
+		a := clusterOf(test.pools...)
 		r := requestOf("web", 1)
 		r.Addresses, r.Anywhere = []netip.Addr{addr("169.254.169.254")}, true
-		if v, _ := a.Settle(r, nil); (v.Reason.Code == lb.AddressIsCluster) != (len(pools) == 0) {
-			t.Errorf("%d pools: %s", len(pools), v.Reason)
+		if v, _ := a.Settle(r, nil); (v.Reason.Code == lb.AddressIsCluster) == test.given {
+			t.Errorf("%d pools: %s", len(test.pools), v.Reason)
+		}
+	}
+}
+
+// A pool around link-local addresses hands out those before and after them, also when
+// one of them was somebody's and has come back.
+func TestPoolAroundLinkLocal(t *testing.T) {
+	for _, span := range []string{"169.253.255.254-169.255.0.0", "fe7f:ffff:ffff:ffff:ffff:ffff:ffff:fffe-fec0::"} {
+		a := New()
+		a.SetPools([]lb.Pool{poolOf("wide", span)})
+		for i := range 5 {
+			r := requestOf(fmt.Sprint("web-", i), i)
+			if strings.Contains(span, ":") {
+				r.Families = []lb.Family{lb.IPv6}
+			}
+			v, _ := a.Settle(r, nil)
+			if len(v.Addresses) > 0 && v.Addresses[0].IsLinkLocalUnicast() || (i < 3) != (v.Reason.Code == lb.Ready) || (i >= 3) != (v.Reason.Code == lb.PoolExhausted) {
+				t.Errorf("%s: %d has %v (%s)", span, i, v.Addresses, v.Reason)
+			}
+			for _, x := range []string{"169.254.169.254", "fe80::1"} {
+				a.SetOwners(Owners{Others: map[netip.Addr]string{addr(x): "the gateway of node worker-1"}})
+				a.SetOwners(Owners{})
+			}
 		}
 	}
 }

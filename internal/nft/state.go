@@ -14,17 +14,20 @@ import (
 
 // State is everything the tables say, apart from fences.
 type State struct {
-	// VIPs are all addresses announced anywhere in the cluster.
+	// VIPs are all addresses that Services publish.
 	VIPs map[netip.Addr]VIP
 }
 
-// VIP is one announced address.
+// VIP is one published address. Only a node that owns it answers for it.
 type VIP struct {
 	// Ports that Services have on the address: all others are refused.
 	Ports []lb.Port
 	// Interfaces on which this node answers for the address; none means that
 	// the address is another node's.
 	Interfaces []string
+	// Unclaimed: no agent claims the address, so it may be somebody else's, and
+	// packets to it are left alone.
+	Unclaimed bool
 }
 
 // protocols are those a Service port can have.
@@ -40,7 +43,7 @@ type element struct {
 // normal returns v as it is read back from the kernel: sorted, without
 // repetition, without sharing memory with v.
 func (v VIP) normal() (VIP, error) {
-	n := VIP{Ports: slices.Clone(v.Ports), Interfaces: slices.Clone(v.Interfaces)}
+	n := VIP{Ports: slices.Clone(v.Ports), Interfaces: slices.Clone(v.Interfaces), Unclaimed: v.Unclaimed}
 	slices.SortFunc(n.Ports, comparePorts)
 	n.Ports = slices.Compact(n.Ports)
 	slices.Sort(n.Interfaces)
@@ -66,7 +69,7 @@ func comparePorts(a, b lb.Port) int {
 }
 
 func (v VIP) equal(o VIP) bool {
-	return slices.Equal(v.Ports, o.Ports) && slices.Equal(v.Interfaces, o.Interfaces)
+	return v.Unclaimed == o.Unclaimed && slices.Equal(v.Ports, o.Ports) && slices.Equal(v.Interfaces, o.Interfaces)
 }
 
 func checkName(ifname string) error {
@@ -83,7 +86,7 @@ func elements(a netip.Addr, v VIP) []element {
 	var out []element
 	for _, s := range sets {
 		switch {
-		case s.kind == kindVIPs && s.family == f:
+		case s.kind == kindPublished && s.family == f, s.kind == kindVIPs && s.family == f && !v.Unclaimed:
 			out = append(out, element{s, addr})
 		case s.kind == kindOwned && s.family == f:
 			for _, name := range v.Interfaces {
@@ -119,7 +122,8 @@ func assemble(all []element) (State, bool) {
 	state := State{VIPs: map[netip.Addr]VIP{}}
 	for _, e := range all {
 		a, rest := e.addr()
-		v := state.VIPs[a]
+		v, known := state.VIPs[a]
+		v.Unclaimed = v.Unclaimed || !known // unless it is found among the others
 		switch e.set.kind {
 		case kindOwned:
 			v.Interfaces = append(v.Interfaces, rest)
@@ -130,7 +134,9 @@ func assemble(all []element) (State, bool) {
 					v.Ports = append(v.Ports, lb.Port{Protocol: name, Number: port})
 				}
 			}
-		case kindVIPs, kindAlive: // the one says no more, the other is no part of the state
+		case kindVIPs:
+			v.Unclaimed = false
+		case kindPublished, kindAlive: // the one says no more, the other is no part of the state
 		}
 		state.VIPs[a] = v
 	}
