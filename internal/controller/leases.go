@@ -285,7 +285,7 @@ func (a *agents) unannounced(addresses []netip.Addr, have *lb.Condition) *lb.Rea
 }
 
 // countSilent counts the addresses for which nobody answers, as far as Services say so.
-func (a *agents) countSilent() map[lb.Code]int {
+func (a *agents) countSilent(ctx context.Context) map[lb.Code]int {
 	out := map[lb.Code]int{}
 	if a == nil {
 		return out
@@ -297,7 +297,7 @@ func (a *agents) countSilent() map[lb.Code]int {
 		return out
 	}
 	for address, l := range a.silences.all {
-		if l.told != nil && a.published(address, l.services) {
+		if l.told != nil && a.published(ctx, address, l.services) {
 			out[l.told.Code]++
 		}
 	}
@@ -306,10 +306,10 @@ func (a *agents) countSilent() map[lb.Code]int {
 
 // published says whether one of the Services still has the address. The last report of
 // a lost agent may be older than that.
-func (a *agents) published(address string, services []string) bool {
+func (a *agents) published(ctx context.Context, address string, services []string) bool {
 	return slices.ContainsFunc(services, func(name string) bool {
 		var object corev1.Service
-		if err := a.cache.Get(context.Background(), kubeapi.ParseKey(name), &object); err != nil {
+		if err := a.cache.Get(ctx, kubeapi.ParseKey(name), &object); err != nil {
 			return false
 		}
 		return slices.Contains(prose.Texts(kubeapi.Service(&object).Published()), address)
