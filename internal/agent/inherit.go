@@ -39,7 +39,7 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 	for addr, v := range a.tables.state.VIPs {
 		a.touch(addr)
 		if a.held[addr] == nil && len(v.Interfaces) > 0 {
-			a.tables.set(addr, nft.VIP{Ports: v.Ports})
+			a.tables.set(addr, nft.VIP{Ports: v.Ports, Unclaimed: v.Unclaimed})
 		}
 	}
 	var before v1alpha1.Agent
