@@ -60,6 +60,8 @@ type agent struct {
 	world
 	held map[netip.Addr]*holding
 	had  map[netip.Addr]string // the node that had an address last, as far as known
+	// fading is until when packets are filtered to an address that nobody claims.
+	fading map[netip.Addr]time.Time
 	// refused is why no node can have an address, as was reported.
 	refused map[netip.Addr]string
 	pending
@@ -129,7 +131,7 @@ func newAgent(background context.Context, p parts) *agent {
 		node: p.node, version: p.version, log: p.log, background: background, cluster: p.cluster, sources: p.sources, inbox: newInbox(),
 		peers: &peers{}, known: newKnown(), kernel: p.kernel, announcer: p.announcer, observer: p.observer, reporter: p.reporter,
 		metrics: newMetrics(p.registry), poke: make(chan struct{}, 1), beat: func(time.Time) {}, hasSuccessor: func() bool { return false },
-		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, refused: map[netip.Addr]string{},
+		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, fading: map[netip.Addr]time.Time{}, refused: map[netip.Addr]string{},
 		world: world{scope: scope{excluded: cmp.Or(p.excluded, inward), named: map[string]bool{}}, claims: map[member.Key][]member.Claim{},
 			macs: map[string][]net.HardwareAddr{}, members: map[string]member.Meta{}, settling: map[string]time.Time{}},
 		pending: pending{dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{},

@@ -21,7 +21,11 @@ func (a *agent) apply(now time.Time) {
 		a.prepare(addr, now)
 	}
 	for _, addr := range falling {
-		a.tables.set(addr, nft.VIP{Ports: a.directory.ports(addr)})
+		v := nft.VIP{Ports: a.directory.ports(addr), Unclaimed: !a.guards(addr, now)}
+		if !v.Unclaimed {
+			a.fade(addr, now) // another agent may claim it, or not
+		}
+		a.tables.set(addr, v)
 	}
 	a.forgetGone()
 	a.tables.write()
@@ -147,6 +151,7 @@ func (a *agent) forgetGone() {
 			a.tables.remove(addr)
 			delete(a.refused, addr)
 			delete(a.had, addr)
+			delete(a.fading, addr)
 			a.observer.Forget(addr)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
@@ -366,7 +365,7 @@ func fakeParts(node string, cluster *fakeCluster) parts {
 	return parts{
 		node: node, log: slog.New(slog.DiscardHandler), cluster: cluster, sources: sources.New(o, cluster),
 		kernel: link.NewFake(eth0(node)), tables: &nft.Fake{}, announcer: newFakeAnnouncer(), observer: nobody{},
-		reporter: newReporter(node, types.UID(node), nil, nil, slog.New(slog.DiscardHandler), nobody{}), registry: prometheus.NewRegistry(),
+		reporter: newReporter(node, nil, nil, slog.New(slog.DiscardHandler), nobody{}), registry: prometheus.NewRegistry(),
 	}
 }
 

@@ -34,11 +34,12 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 		a.announcer.Adopt(addr, h.ifaces)
 	}
 	a.announcer.Commit()
+	a.inheritReceived()
 	a.claimsDirty = true
 	for addr, v := range a.tables.state.VIPs {
 		a.touch(addr)
 		if a.held[addr] == nil && len(v.Interfaces) > 0 {
-			a.tables.set(addr, nft.VIP{Ports: v.Ports})
+			a.tables.set(addr, nft.VIP{Ports: v.Ports, Unclaimed: v.Unclaimed})
 		}
 	}
 	var before v1alpha1.Agent

@@ -73,6 +73,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.resume()
 			a.leases.Tick(time.Now())
 			a.askLAN(time.Now())
+			a.fadeOut(time.Now())
 		}
 		now := time.Now()
 		a.beat(now)
@@ -116,7 +117,7 @@ func (a *agent) step(now time.Time) {
 	}
 	a.leases.Step(now) // first: addresses follow leases
 	for addr := range a.dirty {
-		a.refreshPorts(addr)
+		a.refreshPorts(addr, now)
 		a.decide(addr, now)
 	}
 	a.apply(now)
@@ -179,16 +180,17 @@ func (a *agent) touch(addresses ...netip.Addr) {
 }
 
 // refreshPorts keeps our tables in line with the ports that Services offer on
-// addr, whichever node has it.
-func (a *agent) refreshPorts(addr netip.Addr) {
+// addr, whichever node has it, if any.
+func (a *agent) refreshPorts(addr netip.Addr, now time.Time) {
 	if len(a.directory.tenants(addr)) == 0 {
+		delete(a.fading, addr)
 		return
 	}
 	var ifaces []string
 	if h := a.held[addr]; h != nil && h.up {
 		ifaces = h.ifaces
 	}
-	a.tables.setPorts(addr, a.directory.ports(addr), ifaces, a.directory.placed(addr))
+	a.tables.refresh(addr, nft.VIP{Ports: a.directory.ports(addr), Interfaces: ifaces, Unclaimed: !a.guards(addr, now), Counted: a.directory.placed(addr) && len(ifaces) > 0})
 }
 
 // left says whether a leaving node is done: everything was taken over, or nobody

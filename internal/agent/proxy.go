@@ -29,8 +29,11 @@ const (
 	// kube-proxy is restarted in upgrades, and its rules stay meanwhile.
 	proxyPatience = 6
 	// proxyGone is after how long a kube-proxy is forgotten that nobody hears and that
-	// has left no rules, and how long after its start a node waits for it.
+	// has left no rules.
 	proxyGone = 5 * time.Minute
+	// proxyBoot is how long a node waits for one after its start: clusters without
+	// kube-proxy should not wait for long.
+	proxyBoot = time.Minute
 )
 
 // proxyAnswer is what the health check said.
@@ -82,9 +85,12 @@ func (r *proxyRecord) take(answer proxyAnswer, rules bool, now time.Time) {
 
 // missing returns the state of a proxy that has not been healthy for a while.
 func (r *proxyRecord) missing(rules bool, now time.Time) proxyState {
-	silent := !r.silent.IsZero()
+	silent, patience := !r.silent.IsZero(), proxyBoot
+	if r.was {
+		patience = proxyGone
+	}
 	switch {
-	case silent && !rules && now.Sub(r.silent) >= proxyGone:
+	case silent && !rules && now.Sub(r.silent) >= patience:
 		r.was, r.booting, r.before = false, false, proxyAbsent
 		return proxyAbsent
 	case r.was:
@@ -101,8 +107,8 @@ func (r *proxyRecord) missing(rules bool, now time.Time) proxyState {
 	return proxyAbsent
 }
 
-// booting says whether the node was started less than proxyGone ago.
+// booting says whether the node was started less than proxyBoot ago.
 func booting() bool {
 	var info unix.Sysinfo_t
-	return unix.Sysinfo(&info) == nil && time.Duration(info.Uptime)*time.Second < proxyGone
+	return unix.Sysinfo(&info) == nil && time.Duration(info.Uptime)*time.Second < proxyBoot
 }

@@ -17,7 +17,7 @@ type proxyStory struct {
 }
 
 func TestProxyStates(t *testing.T) {
-	minutes := int(proxyGone/proxyPeriod) + 1
+	minutes, boot := int(proxyGone/proxyPeriod)+1, int(proxyBoot/proxyPeriod)+1
 	for name, c := range map[string]struct {
 		record proxyRecord
 		story  []proxyStory
@@ -33,7 +33,7 @@ func TestProxyStates(t *testing.T) {
 		"it is there and never healthy":          {story: []proxyStory{{proxyBad, false, 1, proxyNever}, {proxyBad, false, 2 * minutes, proxyNever}, {proxyGood, true, 1, proxyHealthy}}},
 		"an agent is restarted while it is away": {story: []proxyStory{{proxySilent, true, proxyPatience - 1, proxyHealthy}, {proxySilent, true, 1, proxyUnhealthy}}},
 		"there is none":                          {story: []proxyStory{{proxySilent, false, 1, proxyAbsent}, {proxySilent, false, minutes, proxyAbsent}}},
-		"the node was just started": {record: proxyRecord{booting: true}, story: []proxyStory{{proxySilent, false, 1, proxyNever}, {proxySilent, false, minutes - 2, proxyNever},
+		"the node was just started": {record: proxyRecord{booting: true}, story: []proxyStory{{proxySilent, false, 1, proxyNever}, {proxySilent, false, boot - 2, proxyNever},
 			{proxySilent, false, 2, proxyAbsent}}},
 		"the node was just started, and works without":  {record: proxyRecord{booting: true, before: proxyAbsent}, story: []proxyStory{{proxySilent, false, 1, proxyAbsent}}},
 		"it was healthy before this agent, and is gone": {record: proxyRecord{before: proxyHealthy}, story: []proxyStory{{proxySilent, false, 1, proxyUnhealthy}, {proxySilent, false, minutes, proxyAbsent}}},

@@ -37,6 +37,19 @@ func (r *received) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// inheritReceived notes for which addresses the earlier agent has logged a packet.
+func (a *agent) inheritReceived() {
+	counts, err := a.tables.nft.Counts()
+	if err != nil {
+		a.log.Error("packets not counted", "error", err)
+	}
+	for f, n := range counts {
+		if h := a.held[f.Addr]; h != nil && n.Packets > 0 {
+			h.received = true
+		}
+	}
+}
+
 // logFirstPackets logs for each address that is counted when the first packet has
 // arrived since it is here. Until then nobody knows whether it is led here from
 // outside.

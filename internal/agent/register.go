@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,7 +20,7 @@ import (
 // same time finds the other. Nobody has to watch for agents that come later: these
 // find the ones that are there.
 func register(ctx context.Context, c client.Client, self *corev1.Node) ([]string, error) {
-	if err := createAgent(ctx, c, self.Name, self.UID); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := createAgent(ctx, c, self); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, err
 	}
 	return listAgents(ctx, c)
@@ -47,9 +46,9 @@ func meetAgents(ctx context.Context, c client.Client, self *corev1.Node, log *sl
 }
 
 // createAgent makes the Agent object of a node. It goes with its Node.
-func createAgent(ctx context.Context, c client.Client, node string, uid types.UID) error {
-	return c.Create(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: node, OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "v1", Kind: "Node", Name: node, UID: uid}}}})
+func createAgent(ctx context.Context, c client.Client, node *corev1.Node) error {
+	return c.Create(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}}})
 }
 
 // listAgents returns the names of all Agent objects, without what they say.

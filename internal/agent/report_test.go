@@ -26,7 +26,7 @@ func requestOf(name string) *lb.Request {
 // While the API server is away, events wait, but not more and more.
 func TestEventsThatWaitAreBounded(t *testing.T) {
 	kube := fake.NewClientset()
-	r := newReporter("a", "", kube, nil, slog.New(slog.DiscardHandler), nobody{})
+	r := newReporter("a", kube, nil, slog.New(slog.DiscardHandler), nobody{})
 	add := func(n int) {
 		for range n {
 			r.event(requestOf("web"), lb.PoolKey{}, lb.Announced.With(vip, "a", "eth0"))
@@ -51,7 +51,7 @@ func TestEventsThatWaitAreBounded(t *testing.T) {
 // An event that the API server refuses does not hold up the others.
 func TestRefusedEventIsDropped(t *testing.T) {
 	kube := fake.NewClientset()
-	r := newReporter("a", "", kube, nil, slog.New(slog.DiscardHandler), nobody{})
+	r := newReporter("a", kube, nil, slog.New(slog.DiscardHandler), nobody{})
 	var written []string
 	kube.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		e := action.(clienttesting.CreateAction).GetObject().(*corev1.Event)

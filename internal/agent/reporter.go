@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +30,6 @@ const (
 type reporter struct {
 	writing sync.Mutex // a later report is not overtaken by an earlier one
 	node    string
-	uid     types.UID // of the Node
 	kube    kubernetes.Interface
 	client  client.Client
 	log     *slog.Logger
@@ -51,8 +49,8 @@ type reporter struct {
 	arrived  chan struct{}
 }
 
-func newReporter(node string, uid types.UID, kube kubernetes.Interface, c client.Client, log *slog.Logger, observer Observer) *reporter {
-	return &reporter{node: node, uid: uid, kube: kube, client: c, log: log, observer: observer, arrived: make(chan struct{}, 1)}
+func newReporter(node string, kube kubernetes.Interface, c client.Client, log *slog.Logger, observer Observer) *reporter {
+	return &reporter{node: node, kube: kube, client: c, log: log, observer: observer, arrived: make(chan struct{}, 1)}
 }
 
 func (r *reporter) set(s v1alpha1.AgentStatus) {
@@ -168,7 +166,12 @@ func (r *reporter) writeStatus(ctx context.Context) error {
 		r.have, r.version = nil, ""
 		fields = changesOf(nil, r.status)
 		r.mu.Unlock()
-		if err = createAgent(ctx, r.client, r.node, r.uid); err == nil || apierrors.IsAlreadyExists(err) {
+		// The Node may be another one by now: an Agent of one that is gone goes with it.
+		var self corev1.Node
+		if err := r.client.Get(ctx, client.ObjectKey{Name: r.node}, &self); err != nil {
+			return err
+		}
+		if err = createAgent(ctx, r.client, &self); err == nil || apierrors.IsAlreadyExists(err) {
 			err = write.PatchStatus(ctx, r.client, &o, fields)
 		}
 	}

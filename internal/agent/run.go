@@ -136,7 +136,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return apiretry.IgnoreEnd(ctx, err)
 	}
-	a, err := open(background, o, parts{cluster: cached, sources: reader, reporter: newReporter(o.NodeName, self.UID, kube, direct, o.Log, o.Observer)})
+	a, err := open(background, o, parts{cluster: cached, sources: reader, reporter: newReporter(o.NodeName, kube, direct, o.Log, o.Observer)})
 	if err != nil {
 		seat.leave()
 		return apiretry.IgnoreEnd(ctx, err)

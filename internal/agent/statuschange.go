@@ -17,7 +17,9 @@ func changesOf(have, want *v1alpha1.AgentStatus) map[string]any {
 	if have != nil {
 		wanted.Conditions = nil
 		for _, c := range want.Conditions {
-			if old := meta.FindStatusCondition(have.Conditions, c.Type); old != nil && old.Status == c.Status {
+			// If the controller wrote another status later, that was the last transition
+			// but one: this one shows that the agent is alive.
+			if old := meta.FindStatusCondition(have.Conditions, c.Type); old != nil && (old.Status == c.Status || c.LastTransitionTime.Before(&old.LastTransitionTime)) {
 				c.LastTransitionTime = old.LastTransitionTime
 			}
 			wanted.Conditions = append(wanted.Conditions, c)

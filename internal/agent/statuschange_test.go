@@ -39,6 +39,8 @@ func TestChangesOf(t *testing.T) {
 			`{"announced":0}`},
 		"another state": {&v1alpha1.AgentStatus{Conditions: ready("Unknown", 1)}, v1alpha1.AgentStatus{Conditions: ready("True", 2)},
 			`{"conditions":[{"lastTransitionTime":"2026-01-01T00:02:00Z","message":"","reason":"R","status":"True","type":"Ready"}]}`},
+		"another state, that somebody else wrote later": {&v1alpha1.AgentStatus{Conditions: ready("Unknown", 3)}, v1alpha1.AgentStatus{Conditions: ready("True", 2)},
+			`{"conditions":[{"lastTransitionTime":"2026-01-01T00:03:00Z","message":"","reason":"R","status":"True","type":"Ready"}]}`},
 	} {
 		text, err := json.Marshal(changesOf(c.have, &c.want))
 		if err != nil || string(text) != c.text {
@@ -49,7 +51,7 @@ func TestChangesOf(t *testing.T) {
 
 // What the reporter knows of the object is never older than its last write.
 func TestReporterObserves(t *testing.T) {
-	r := newReporter("a", "", nil, nil, slog.New(slog.DiscardHandler), nobody{})
+	r := newReporter("a", nil, nil, slog.New(slog.DiscardHandler), nobody{})
 	object := func(version, says string) *v1alpha1.Agent {
 		return &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version}, Status: v1alpha1.AgentStatus{Version: says, Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}}}}
 	}

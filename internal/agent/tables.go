@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nft"
 )
 
@@ -55,13 +54,11 @@ func (t *tables) set(addr netip.Addr, v nft.VIP) {
 	t.changes[addr] = &v
 }
 
-// setPorts notes which ports of addr are open on this node, which has the address
-// on these interfaces, or on none, and whether packets are counted.
-func (t *tables) setPorts(addr netip.Addr, ports []lb.Port, ifaces []string, counted bool) {
+// refresh is set, if that is new.
+func (t *tables) refresh(addr netip.Addr, v nft.VIP) {
 	have, known := t.state.VIPs[addr]
-	counted = counted && len(ports) > 0 && len(ifaces) > 0
-	if !known || !slices.Equal(have.Ports, ports) || !slices.Equal(have.Interfaces, ifaces) || have.Counted != counted {
-		t.set(addr, nft.VIP{Ports: ports, Interfaces: ifaces, Counted: counted})
+	if !known || have.Unclaimed != v.Unclaimed || have.Counted != v.Counted || !slices.Equal(have.Ports, v.Ports) || !slices.Equal(have.Interfaces, v.Interfaces) {
+		t.set(addr, v)
 	}
 }
 

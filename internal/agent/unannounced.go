@@ -37,10 +37,10 @@ type silence struct {
 
 // grace is how long an address may be unannounced before that is reported.
 func (s silence) grace() time.Duration {
-	switch s.reason.Code {
-	case lb.NoServingEndpoint:
+	switch code := s.reason.Code; {
+	case code == lb.NoServingEndpoint:
 		return endpointGrace
-	case lb.AddressConflict, lb.AddressIsNode:
+	case code == lb.AddressConflict || code == lb.AddressIsNode:
 		return 0
 	}
 	return nodeGrace

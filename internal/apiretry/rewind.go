@@ -55,7 +55,7 @@ func (t *transport) reached(r *http.Request) (uint64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	var list struct{ Metadata metav1.ListMeta }
 	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&list) != nil {
 		return 0, false

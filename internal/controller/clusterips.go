@@ -54,7 +54,7 @@ func (l *ledger) setSpecIPs(before, now any) {
 	var changed []types.NamespacedName
 	for _, x := range was {
 		if !slices.Contains(is, x) {
-			changed = append(changed, l.alloc.SetClusterIP(x, "")...)
+			changed = append(changed, l.alloc.UnsetClusterIP(x, name.String())...)
 		}
 	}
 	for _, x := range is {

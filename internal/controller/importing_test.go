@@ -143,7 +143,7 @@ func sign(t *testing.T, s *corev1.Service, address string) *notary.Notary {
 			t.Fatal(err)
 		}
 	}
-	s.Annotations[kubevip.AnnotationProof] = n.Sign(s.UID, []netip.Addr{netip.MustParseAddr(address)}, time.Now())
+	s.Annotations[kubevip.AnnotationProof] = n.Sign(s.UID, []netip.Addr{netip.MustParseAddr(address)}, nil, time.Now())
 	return n
 }
 
@@ -291,4 +291,38 @@ func TestImportEnds(t *testing.T) {
 			t.Errorf("imported: %v, %v", i.ledger.isImported(), err)
 		}
 	})
+}
+
+// At a first start, only the Service that turns out to have an address gets a proof: the
+// younger of two proofs would win at the next.
+func TestLoserIsNotSigned(t *testing.T) {
+	cfg := &config.Configuration{Classes: []config.Class{{Name: "vip", Backend: config.KubeVIP, Pools: []lb.Dialect{kubevip.Name}}}}
+	var left []*corev1.Service
+	for i, name := range []string{"older", "younger"} {
+		s := serviceOf(name, "gone", false)
+		s.CreationTimestamp = metav1.Unix(int64(1000+i), 0)
+		s.Labels = map[string]string{kubevip.Label: kubevip.LabelValue}
+		s.Annotations = map[string]string{kubevip.AnnotationAddresses: "192.0.2.4"}
+		s.Spec.LoadBalancerIP, s.Spec.Ports = "192.0.2.4", []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}
+		left = append(left, s)
+	}
+	api := fake.NewClientset(left[0].DeepCopy(), left[1].DeepCopy())
+	objects := objectsOf(t, left[0].DeepCopy(), left[1].DeepCopy(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	b := provider.Backend{Notary: &notary.Notary{}}
+	c := commonOf(classesOf(cfg, map[config.Backend]backend.Backend{config.KubeVIP: b}), objects, api)
+	svc := &services{common: c, name: config.KubeVIP, backend: c.classes.backends[config.KubeVIP]}
+	svc.backend.Workers = 1
+	i := &importer{common: c, cache: readCache{reader: objects}, secrets: api.CoreV1().Secrets("ns"), services: []*services{svc}}
+	if err := i.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"older": true, "younger": false} {
+		s, err := api.CoreV1().Services("shop").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, has := s.Annotations[kubevip.AnnotationProof]; has != want {
+			t.Errorf("%s has a proof: %v", name, has)
+		}
+	}
 }

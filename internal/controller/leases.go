@@ -23,6 +23,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // agentsPause is the least time between two readings of all agents' reports: they all
@@ -294,7 +295,7 @@ func (a *agents) unannounced(addresses []netip.Addr, have *lb.Condition) *lb.Rea
 }
 
 // countSilent counts the addresses for which nobody answers, as far as Services say so.
-func (a *agents) countSilent() map[lb.Code]int {
+func (a *agents) countSilent(ctx context.Context) map[lb.Code]int {
 	out := map[lb.Code]int{}
 	if a == nil {
 		return out
@@ -305,10 +306,22 @@ func (a *agents) countSilent() map[lb.Code]int {
 		out[l.told.Code] = a.addresses()
 		return out
 	}
-	for _, l := range a.silences.all {
-		if l.told != nil {
+	for address, l := range a.silences.all {
+		if l.told != nil && a.published(ctx, address, l.services) {
 			out[l.told.Code]++
 		}
 	}
 	return out
+}
+
+// published says whether one of the Services still has the address. The last report of
+// a lost agent may be older than that.
+func (a *agents) published(ctx context.Context, address string, services []string) bool {
+	return slices.ContainsFunc(services, func(name string) bool {
+		var object corev1.Service
+		if err := a.cache.Get(ctx, kubeapi.ParseKey(name), &object); err != nil {
+			return false
+		}
+		return slices.Contains(prose.Texts(kubeapi.Service(&object).Published()), address)
+	})
 }

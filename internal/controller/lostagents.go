@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,15 +28,15 @@ const (
 )
 
 // lostAgents are the agents that do not answer: the agent of another node says so, or
-// the kubelet is no longer heard of. Of two that call each other lost, the one whose
+// the kubelet is no longer heard of, and the agent has not objected since. Of two that call each other lost, the one whose
 // Node is Ready is believed. Agents of Nodes that are gone are lost as well.
 func lostAgents(list []v1alpha1.Agent, nodes []corev1.Node) map[string]lb.Reason {
-	status := map[string]corev1.ConditionStatus{}
+	status, since := map[string]corev1.ConditionStatus{}, map[string]time.Time{}
 	for i := range nodes {
 		status[nodes[i].Name] = "" // not reported yet
 		for _, c := range nodes[i].Status.Conditions {
 			if c.Type == corev1.NodeReady {
-				status[nodes[i].Name] = c.Status
+				status[nodes[i].Name], since[nodes[i].Name] = c.Status, c.LastTransitionTime.Time
 			}
 		}
 	}
@@ -46,7 +47,7 @@ func lostAgents(list []v1alpha1.Agent, nodes []corev1.Node) map[string]lb.Reason
 	out := map[string]lb.Reason{}
 	for i := range list {
 		name := list[i].Name
-		if is, there := status[name]; !there || is == corev1.ConditionUnknown {
+		if is, there := status[name]; !there || is == corev1.ConditionUnknown && !objects(&list[i], since[name]) {
 			out[name] = lb.AgentUnheard.With()
 		}
 	}
@@ -64,6 +65,13 @@ func lostAgents(list []v1alpha1.Agent, nodes []corev1.Node) map[string]lb.Reason
 		}
 	}
 	return out
+}
+
+// objects says whether an agent has taken the mark off again that it got when its
+// kubelet fell silent: only the kubelet is gone.
+func objects(a *v1alpha1.Agent, silent time.Time) bool {
+	c := meta.FindStatusCondition(a.Status.Conditions, agentReady)
+	return c != nil && c.Status != metav1.ConditionUnknown && !c.LastTransitionTime.Time.Before(silent)
 }
 
 // marked returns the status that a should have, given why it is lost (nil if it is
@@ -98,12 +106,14 @@ func marked(a *v1alpha1.Agent, why *lb.Reason, now time.Time) *v1alpha1.AgentSta
 }
 
 // markLost makes Agent objects say which agents are lost, and removes those of Nodes
-// that are gone. An agent that writes at the same moment knows better.
+// that are gone. An agent that writes at the same moment knows better. One that cannot be
+// written keeps no other from it.
 func (a *agents) markLost(ctx context.Context, list []v1alpha1.Agent, nodes []corev1.Node, lost map[string]lb.Reason) error {
 	there := map[string]bool{}
 	for i := range nodes {
 		there[nodes[i].Name] = true
 	}
+	var wrong []error
 	for i := range list {
 		agent := &list[i]
 		var why *lb.Reason
@@ -117,10 +127,10 @@ func (a *agents) markLost(ctx context.Context, list []v1alpha1.Agent, nodes []co
 			err = a.mark(ctx, agent, s)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("agent %s: %w", agent.Name, err)
+			wrong = append(wrong, fmt.Errorf("agent %s: %w", agent.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 func (a *agents) mark(ctx context.Context, agent *v1alpha1.Agent, s *v1alpha1.AgentStatus) error {

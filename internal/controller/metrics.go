@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"fairlead.io/internal/lb"
@@ -45,6 +46,7 @@ var timeToAddressOpts = prometheus.HistogramOpts{
 // behind. A replica that does not lead, or still imports, has none: zeros would look
 // like the truth.
 type collector struct {
+	ctx      context.Context
 	ledger   *ledger
 	services []*services
 	agents   *agents // nil if no agent announces
@@ -78,7 +80,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for state, n := range states {
 		gauge(servicesByState, float64(n), state)
 	}
-	silent := c.agents.countSilent()
+	silent := c.agents.countSilent(c.ctx)
 	for code, about := range c.reasons { // all of them, so that a dashboard sees a 0
 		if about.On == "Service" {
 			gauge(servicesByReason, float64(reasons[code]), string(code))

@@ -43,7 +43,7 @@ func TestOrphansAreToldOnceAndCounted(t *testing.T) {
 	c := commonOf(classesOf(&config.Configuration{Classes: []config.Class{{Backend: "has"}}}, map[config.Backend]backend.Backend{"has": r}), objectsOf(t, s), fake.NewClientset(s))
 	svc := &services{common: c, name: "has", backend: c.classes.backends["has"]}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{c.ledger, []*services{svc}, nil, func() bool { return true }, lb.Table{lb.LoadBalancerOrphaned: {On: "Service"}}})
+	registry.MustRegister(collector{t.Context(), c.ledger, []*services{svc}, nil, func() bool { return true }, lb.Table{lb.LoadBalancerOrphaned: {On: "Service"}}})
 	for _, look := range []struct {
 		fails         error
 		gone          bool

@@ -123,7 +123,7 @@ func (p *parts) addServices() {
 		}
 		p.wakers.all[name] = &waker{}
 	}
-	p.registry.MustRegister(collector{p.ledger, p.services, p.agents, p.leads, p.o.Reasons}, p.waited, serve.BuildInfo(p.o.Version))
+	p.registry.MustRegister(collector{p.ctx, p.ledger, p.services, p.agents, p.leads, p.o.Reasons}, p.waited, serve.BuildInfo(p.o.Version))
 }
 
 // addReporters makes what looks after the statuses of pools.

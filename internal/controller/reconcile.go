@@ -148,8 +148,8 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 	if by := c.classes.leftBy(s); by != "" {
 		c.forget(s.Key)
 		if by == c.name && c.classes.fromPools(c.name) {
-			c.ledger.settle(w.Request, held.Addresses)
-			if err := c.note(ctx, s, held); err != nil {
+			v := c.ledger.settle(w.Request, held.Addresses)
+			if err := c.note(ctx, s, held, v.Addresses); err != nil {
 				return reconcile.Result{}, err
 			}
 		}

@@ -46,17 +46,22 @@ func (c *common) remark(s *lb.Service, r *lb.Request, v *lb.Verdict) {
 	if v.Reason.Code == lb.NoPool && r.Unread != nil {
 		v.Reason = v.Reason.And(*r.Unread)
 	}
+	ignore(v, r.Ignored)
 	for _, d := range c.classes.dialects {
-		remarker, ok := d.(compat.Remarker)
-		if !ok {
-			continue
+		if remarker, ok := d.(compat.Remarker); ok {
+			ignore(v, remarker.Remark(s, v))
 		}
-		if ignored := remarker.Remark(s, v); ignored != nil {
-			ready := v.Reason.Code == lb.Ready
-			if v.Reason = v.Reason.And(*ignored); ready {
-				v.Reason.Code = ignored.Code
-			}
-		}
+	}
+}
+
+// ignore adds to a verdict what is ignored, if anything.
+func ignore(v *lb.Verdict, ignored *lb.Reason) {
+	if ignored == nil {
+		return
+	}
+	ready := v.Reason.Code == lb.Ready
+	if v.Reason = v.Reason.And(*ignored); ready {
+		v.Reason.Code = ignored.Code
 	}
 }
 

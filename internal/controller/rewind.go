@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,25 +102,27 @@ func (r *rewinds) idle() bool {
 }
 
 // ahead says whether some cache is still of a time that the API server has not reached.
+// The caches are looked at first: they go on while the API server answers, and in a busy
+// cluster would always be ahead of what it said.
 func (r *rewinds) ahead(ctx context.Context) (bool, error) {
-	list, err := r.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return false, fmt.Errorf("list services: %w", err)
-	}
 	informers, err := r.informers(ctx)
 	if err != nil {
 		return false, err
 	}
+	var read []string
 	for _, i := range informers {
-		of, ok := i.(interface{ LastSyncResourceVersion() string })
-		if !ok {
-			continue
-		}
-		if order, err := resourceversion.CompareResourceVersion(of.LastSyncResourceVersion(), list.ResourceVersion); err == nil && order > 0 {
-			return true, nil
+		if of, ok := i.(interface{ LastSyncResourceVersion() string }); ok {
+			read = append(read, of.LastSyncResourceVersion())
 		}
 	}
-	return false, nil
+	list, err := r.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return false, fmt.Errorf("list services: %w", err)
+	}
+	return slices.ContainsFunc(read, func(version string) bool {
+		order, err := resourceversion.CompareResourceVersion(version, list.ResourceVersion)
+		return err == nil && order > 0
+	}), nil
 }
 
 // everything is all Services that may be ours, or have something of ours.

@@ -13,6 +13,9 @@ const (
 	// silenceWait is how long nobody must answer for an address, for the same reason,
 	// before its Services say so: a move to another node is over by then.
 	silenceWait = 5 * time.Second
+	// unheardWait is how long it must last if only kubelets are silent: agents that
+	// live object after half a minute at the latest.
+	unheardWait = 45 * time.Second
 	// installWait is how long there may be no agent at all: an installation begins
 	// with the image being pulled on all nodes.
 	installWait = time.Minute
@@ -33,11 +36,14 @@ type silence struct {
 // told to users.
 func findSilence(list []v1alpha1.Agent, lost map[string]lb.Reason, known lb.Table) map[string]silence {
 	var silent, alive []string
-	found, announced, all := map[string]silence{}, map[string]bool{}, true
+	found, announced, all, wait := map[string]silence{}, map[string]bool{}, true, silenceWait
 	for i := range list {
 		a := &list[i]
-		if _, is := lost[a.Name]; is || inactive(a) {
+		if why, is := lost[a.Name]; is || inactive(a) {
 			silent = append(silent, a.Name)
+			if why.Code == lb.AgentUnheard {
+				wait = unheardWait
+			}
 			continue
 		}
 		alive = append(alive, a.Name)
@@ -56,11 +62,16 @@ func findSilence(list []v1alpha1.Agent, lost map[string]lb.Reason, known lb.Tabl
 		return map[string]silence{everyAddress: {reason: lb.NoAgent.With("no agent has reported yet"), wait: installWait}}
 	case len(alive) == 0:
 		slices.Sort(silent)
-		return map[string]silence{everyAddress: {reason: lb.NoAgent.With("the agents of " + prose.Few(silent) + " do not answer or have stopped"), wait: silenceWait}}
+		return map[string]silence{everyAddress: {reason: lb.NoAgent.With("the agents of " + prose.Few(silent) + " do not answer or have stopped"), wait: wait}}
 	}
 	for i := range list {
-		if _, is := lost[list[i].Name]; !is || !all { // a list that is cut tells nothing by what it lacks
+		why, is := lost[list[i].Name]
+		if !is || !all { // a list that is cut tells nothing by what it lacks
 			continue
+		}
+		wait := silenceWait
+		if why.Code == lb.AgentUnheard {
+			wait = unheardWait
 		}
 		for _, u := range list[i].Status.Unannounced { // until another agent reports it
 			if _, told := found[u.Address]; !told {
@@ -69,7 +80,7 @@ func findSilence(list []v1alpha1.Agent, lost map[string]lb.Reason, known lb.Tabl
 		}
 		for _, address := range list[i].Status.Addresses {
 			if _, told := found[address.Address]; !told {
-				found[address.Address] = silence{lb.AnnouncerLost.With(address.Address, list[i].Name), address.Services, silenceWait}
+				found[address.Address] = silence{lb.AnnouncerLost.With(address.Address, list[i].Name), address.Services, wait}
 			}
 		}
 	}

@@ -119,9 +119,15 @@ func TestLostAgents(t *testing.T) {
 		a.Status.Lost = lost
 		return a
 	}
+	silent := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	wrote := func(at time.Duration, status metav1.ConditionStatus) v1alpha1.Agent {
+		a := agent("b")
+		a.Status.Conditions = []metav1.Condition{{Type: agentReady, Status: status, LastTransitionTime: metav1.NewTime(silent.Add(at))}}
+		return a
+	}
 	node := func(name string, ready corev1.ConditionStatus) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(silent)}}
 		return n
 	}
 	yes, no, unknown := corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown
@@ -134,6 +140,10 @@ func TestLostAgents(t *testing.T) {
 		"one is missed":             {[]v1alpha1.Agent{agent("a", "b"), agent("b")}, yes, yes, "map[b:AgentLost]"},
 		"NotReady, but heard of":    {[]v1alpha1.Agent{agent("a"), agent("b")}, yes, no, "map[]"},
 		"its kubelet is silent":     {[]v1alpha1.Agent{agent("a"), agent("b")}, yes, unknown, "map[b:AgentUnheard]"},
+		"it was Ready before":       {[]v1alpha1.Agent{agent("a"), wrote(-time.Second, metav1.ConditionTrue)}, yes, unknown, "map[b:AgentUnheard]"},
+		"it is marked":              {[]v1alpha1.Agent{agent("a"), wrote(time.Second, metav1.ConditionUnknown)}, yes, unknown, "map[b:AgentUnheard]"},
+		"it has objected":           {[]v1alpha1.Agent{agent("a"), wrote(time.Second, metav1.ConditionTrue)}, yes, unknown, "map[]"},
+		"it has objected, and died": {[]v1alpha1.Agent{agent("a", "b"), wrote(time.Second, metav1.ConditionTrue)}, yes, unknown, "map[b:AgentLost]"},
 		"both, one is silent":       {[]v1alpha1.Agent{agent("a", "b"), agent("b", "a")}, yes, unknown, "map[b:AgentLost]"},
 		"both, nobody knows":        {[]v1alpha1.Agent{agent("a", "b"), agent("b", "a")}, yes, yes, "map[]"},
 		"last words of one that is": {[]v1alpha1.Agent{agent("a"), agent("b", "a")}, yes, unknown, "map[b:AgentUnheard]"},

@@ -58,7 +58,7 @@ func watchServices(mgr manager.Manager, svc *services, wakes *waker, imports *im
 			changes(mgr.GetCache(), &corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(servicesOf(mgr.GetCache())), namespaceLabelsChanged))
 	}
 	if needs.Nodes {
-		from = append(from, changes(mgr.GetCache(), &corev1.Node{}, everything, nodeMembershipChanged(needs.Agents)))
+		from = append(from, changes(mgr.GetCache(), &corev1.Node{}, everything, nodeMembershipChanged(needs.Agents || needs.Ready)))
 	}
 	if needs.Endpoints {
 		from = append(from, changes(mgr.GetCache(), &discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOfSlice), predicate.Funcs{}))

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,13 +71,19 @@ func (i *importer) closeWitnesses(ctx context.Context, found []imported) error {
 	return nil
 }
 
-// note has signed what s has, which is left alone: only at a first start is that held
-// without a proof.
-func (c *services) note(ctx context.Context, s *lb.Service, held lb.Held) error {
+// note has signed what s has, which is left alone: at a first start, and after a change of
+// its ports, that is held without a proof. What another Service turned out to have is
+// not signed.
+func (c *services) note(ctx context.Context, s *lb.Service, held lb.Held, has []netip.Addr) error {
 	w, ok := c.backend.Backend.(backend.Witness)
-	if !ok || held.Evidence != lb.Reported || len(held.Addresses) == 0 {
+	if !ok || held.Evidence != lb.Reported || len(held.Addresses) == 0 || !sameAddresses(held.Addresses, has) {
 		return nil
 	}
 	_, err := c.write(ctx, s, kubeapi.Patch(s, &lb.Outcome{Marks: w.Note(s)}, time.Now()))
 	return err
+}
+
+func sameAddresses(a, b []netip.Addr) bool {
+	byAddress := netip.Addr.Compare
+	return slices.Equal(slices.SortedFunc(slices.Values(a), byAddress), slices.SortedFunc(slices.Values(b), byAddress))
 }

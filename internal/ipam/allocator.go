@@ -22,6 +22,9 @@ type Allocator struct {
 	owned    map[netip.Addr]owned
 	networks networks
 	external map[netip.Addr][]types.NamespacedName
+	// clusterIPs has the Services whose ClusterIPs they are. kube-proxy leads their traffic
+	// elsewhere, so nobody can have them.
+	clusterIPs map[netip.Addr]string
 
 	words map[lb.Dialect]lb.Words
 
@@ -84,11 +87,13 @@ type service struct {
 	lost []netip.Addr
 	// pair is what was told when s last had two, in that order. Where both are out
 	// of pool, no pool says any more which one is first.
-	pair    [len(lb.Families)]netip.Addr
-	leased  [len(lb.Families)]bool // the address is assigned by DHCP
-	settled bool                   // has a verdict
-	refused bool                   // its verdict has the reason of its request
-	lacking bool                   // has not all that it asks for
+	pair   [len(lb.Families)]netip.Addr
+	leased [len(lb.Families)]bool // the address is assigned by DHCP
+	// charged is the pool whose quota counts that address.
+	charged [len(lb.Families)]*pool
+	settled bool // has a verdict
+	refused bool // its verdict has the reason of its request
+	lacking bool // has not all that it asks for
 	touched bool
 	gone    bool
 }
@@ -131,8 +136,8 @@ func byAge(s, t *service) int {
 func New() *Allocator {
 	return &Allocator{
 		owned:       map[netip.Addr]owned{},
-		networks:    newNetworks(slices.Clone(linkLocal)),
 		external:    map[netip.Addr][]types.NamespacedName{},
+		clusterIPs:  map[netip.Addr]string{},
 		services:    map[types.NamespacedName]*service{},
 		extras:      map[extraKey]*service{},
 		extrasOf:    map[types.NamespacedName][]netip.Addr{},

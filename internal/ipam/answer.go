@@ -132,7 +132,7 @@ func (a *Allocator) answer(s *service, l lack) {
 		}
 		if is, ok := a.owned[x]; ok && is.node != "" {
 			node = append(node, x)
-		} else if what := cmp.Or(is.is, a.networks.of(x), a.externalIPOf(x, s.req.Service)); what != "" && owner == "" {
+		} else if what := cmp.Or(a.owner(x), a.externalIPOf(x, s.req.Service)); what != "" && owner == "" {
 			owned, owner = x, what
 		}
 	}

@@ -70,6 +70,7 @@ func (a *Allocator) release(s *service, f lb.Family) {
 		}
 	}
 	s.has[f], s.next[f] = netip.Addr{}, nil
+	a.refund(s, f)
 	if head == nil {
 		delete(a.held, address)
 	} else {
@@ -119,6 +120,9 @@ func (a *Allocator) isOut(address netip.Addr) bool {
 		return true
 	}
 	if _, ok := a.owned[address]; ok {
+		return true
+	}
+	if _, ok := a.clusterIPs[address]; ok {
 		return true
 	}
 	return a.networks.of(address) != ""

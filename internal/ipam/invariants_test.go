@@ -194,6 +194,16 @@ func checkFree(t failer, a *Allocator) {
 			}
 			checkIntervals(t, p.free[f])
 		}
+		for _, s := range a.services {
+			for _, f := range lb.Families {
+				if s.charged[f] == p {
+					perNamespace[s.req.Service.Namespace]++
+				}
+				if s.charged[f] != nil && !(s.leased[f] && s.has[f].IsValid()) {
+					t.Errorf("%s is charged for an address that it has not leased", s.req.Service)
+				}
+			}
+		}
 		if p.Quota != 0 && fmt.Sprint(p.perNamespace) != fmt.Sprint(perNamespace) {
 			t.Errorf("pool %s: per namespace %v, want %v", p.name, p.perNamespace, perNamespace)
 		}

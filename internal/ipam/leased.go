@@ -68,6 +68,7 @@ func (a *Allocator) takeLeased(s *service, moves bool) (l lack) {
 			continue
 		}
 		if s.leased[f] = a.leases(s, f); !s.leased[f] {
+			a.refund(s, f)
 			continue
 		}
 		var x netip.Addr
@@ -75,6 +76,7 @@ func (a *Allocator) takeLeased(s *service, moves bool) (l lack) {
 			x = s.req.Leased[i]
 		}
 		if s.has[f] == x && x.IsValid() {
+			a.charge(s, f, x)
 			continue
 		}
 		a.release(s, f)
@@ -92,7 +94,61 @@ func (a *Allocator) takeLeased(s *service, moves bool) (l lack) {
 			l.reason = reason
 			continue
 		}
+		if p := a.leaseQuota(s, f); p != nil && !a.within(p, s, x) {
+			a.await(s, p.quotaQueue(s.req.Service.Namespace))
+			reason := p.overQuota(&s.req)
+			l.reason = &reason
+			continue
+		}
 		a.take(s, x)
+		a.charge(s, f, x)
 	}
 	return l
+}
+
+// leaseQuota is the pool whose quota counts the address of family f that a DHCP server
+// gives s: the one that stands for the server, else the first that could give s an
+// address and has a quota. It is nil if there is none.
+func (a *Allocator) leaseQuota(s *service, f lb.Family) *pool {
+	if !a.quotas {
+		return nil
+	}
+	if p := a.leasingPool(s, f); p != nil {
+		if p.Quota == 0 {
+			return nil
+		}
+		return p
+	}
+	for _, p := range a.candidates(s, nil) {
+		if p.Quota != 0 {
+			return p
+		}
+	}
+	return nil
+}
+
+// charge counts the lease x of s in the quota of its namespace, once. A pool that has x
+// itself counts it anyway.
+func (a *Allocator) charge(s *service, f lb.Family, x netip.Addr) {
+	if s.charged[f] != nil {
+		return
+	}
+	if p := a.leaseQuota(s, f); p != nil && !p.has(x) {
+		p.perNamespace[s.req.Service.Namespace]++
+		s.charged[f] = p
+	}
+}
+
+// refund is the inverse of charge. Others of the namespace may have waited for that.
+func (a *Allocator) refund(s *service, f lb.Family) {
+	p, namespace := s.charged[f], s.req.Service.Namespace
+	if p == nil {
+		return
+	}
+	s.charged[f] = nil
+	if p.perNamespace[namespace]--; p.perNamespace[namespace] == 0 {
+		delete(p.perNamespace, namespace)
+	}
+	a.changes++
+	a.notes = append(a.notes, note{namespace: namespace, pool: p})
 }

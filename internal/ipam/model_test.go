@@ -29,6 +29,7 @@ type owner struct {
 	granted string
 	settled bool
 	leased  [len(lb.Families)]bool
+	charged [len(lb.Families)]lb.PoolKey // whose quota counts it
 }
 
 func newModel() *model { return &model{services: map[types.NamespacedName]*owner{}} }
@@ -60,6 +61,7 @@ func (m *model) setPools(pools []lb.Pool) {
 		}
 		return cmp.Or(last(p)-last(q), cmp.Compare(p.Priority, q.Priority), cmp.Compare(p.Key.Name, q.Key.Name), cmp.Compare(p.Key.Dialect, q.Key.Dialect))
 	})
+	m.chargeAll()
 	m.rest()
 }
 
@@ -572,14 +574,13 @@ func (m *model) quotaAllows(p lb.Pool, o *owner, x netip.Addr) bool {
 	held := slices.ContainsFunc(m.holders(x), func(h *owner) bool { return h.req.Service.Namespace == ns })
 	return p.Quota == 0 || held || m.count(p, ns) < p.Quota
 }
-
 func (m *model) count(p lb.Pool, namespace string) (n int) {
 	for _, x := range members(p) {
 		if slices.ContainsFunc(m.holders(x), func(h *owner) bool { return h.req.Service.Namespace == namespace }) {
 			n++
 		}
 	}
-	return n
+	return n + m.countLeases(p, namespace)
 }
 
 func spanned(p lb.Pool) (out []netip.Addr) {

@@ -46,14 +46,22 @@ func (m *model) lease(o *owner, moves bool) {
 			continue
 		}
 		was, had := o.has[f]
+		held := o.charged[f]
 		delete(o.has, f)
 		for _, x := range o.req.Leased {
 			if lb.FamilyOf(x) != f {
 				continue
 			}
 			free := m.nodes[x] == "" && (len(m.holders(x)) == 0 || m.rival(o, x) == nil && !m.exclusive(x) && !m.kept(o, x))
-			if free || had && was == x {
-				o.has[f] = x
+			p := m.charge(o, f)
+			switch {
+			case had && was == x:
+				o.has[f], o.charged[f] = x, held
+				if held.Name == "" {
+					o.charged[f] = p.Key
+				}
+			case free && (p.Quota == 0 || m.quotaAllows(p, o, x)):
+				o.has[f], o.charged[f] = x, p.Key
 			}
 			break
 		}
@@ -77,4 +85,36 @@ func (m *model) kept(o *owner, x netip.Addr) bool {
 	return slices.ContainsFunc(m.holders(x), func(h *owner) bool {
 		return h != o && (o.req.Alone || h.req.Alone || o.req.ShareAmong != h.req.ShareAmong)
 	})
+}
+
+// countLeases is how many leases of a namespace the quota of p counts.
+func (m *model) countLeases(p lb.Pool, namespace string) (n int) {
+	for _, o := range m.services {
+		for f, x := range o.has {
+			if o.leased[f] && o.charged[f] == p.Key && o.req.Service.Namespace == namespace && !slices.Contains(members(p), x) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// chargeAll has every lease counted by the pools that there are now.
+func (m *model) chargeAll() {
+	for _, o := range m.services {
+		for _, f := range lb.Families {
+			o.charged[f] = m.charge(o, f).Key
+		}
+	}
+}
+
+// charge returns the pool whose quota counts what o leases.
+func (m *model) charge(o *owner, f lb.Family) (found lb.Pool) {
+	stands := m.standsFor(o, f)
+	for _, p := range m.candidates(o) {
+		if found.Key.Name == "" && (stands && p.DHCP[f] || !stands && p.Quota != 0) {
+			found = p
+		}
+	}
+	return found
 }

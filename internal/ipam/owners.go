@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -36,14 +37,6 @@ type Network struct {
 type owned struct {
 	node string // its name, "" if it is not a node's
 	is   string // what it is otherwise
-	// clusterIP: kube-proxy leads its traffic elsewhere, so nobody can have it.
-	clusterIP bool
-}
-
-// linkLocal addresses mean another host on each link.
-var linkLocal = []Network{
-	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
-	{netip.MustParsePrefix("fe80::/10"), "link-local"},
 }
 
 // Anew returns an Allocator without pools and Services. It has the words of a, and knows
@@ -51,11 +44,7 @@ var linkLocal = []Network{
 func (a *Allocator) Anew() *Allocator {
 	n := New()
 	n.words = a.words
-	for x, is := range a.owned {
-		if is.clusterIP {
-			n.owned[x] = is
-		}
-	}
+	n.clusterIPs = maps.Clone(a.clusterIPs)
 	for x, services := range a.external {
 		n.external[x] = slices.Clone(services)
 	}
@@ -65,11 +54,8 @@ func (a *Allocator) Anew() *Allocator {
 // SetOwners replaces what is known of owners. It returns the Services whose verdict
 // changed, oldest first.
 func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
-	a.claimImports()
-	if networks := newNetworks(append(slices.Clone(linkLocal), o.Networks...)); !networks.equal(a.networks) {
-		a.networks = networks
-		a.rebuild()
-	}
+	// What is only asserted waits until it is known whose it is.
+	a.claimImportsUpTo(lb.Reported)
 	now := make(map[netip.Addr]owned, len(o.Nodes)+len(o.Interfaces)+len(o.Others))
 	for x, node := range o.Interfaces {
 		if was := a.owned[x]; a.held[x] == nil || was.node != "" {
@@ -81,11 +67,6 @@ func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
 	}
 	for x, node := range o.Nodes {
 		now[x] = owned{node: node}
-	}
-	for x, is := range a.owned {
-		if _, known := now[x]; is.clusterIP && !known {
-			now[x] = is
-		}
 	}
 	var differ []netip.Addr
 	for x, is := range now {
@@ -99,21 +80,35 @@ func (a *Allocator) SetOwners(o Owners) (changed []types.NamespacedName) {
 		}
 	}
 	a.owned = now
+	if networks := newNetworks(slices.Clone(o.Networks)); !networks.equal(a.networks) {
+		a.networks = networks
+		a.rebuild()
+		return a.finish(nil)
+	}
 	return a.reown(differ)
 }
 
-// SetClusterIP says which Service has x as its ClusterIP; "" is none. It returns the
-// Services whose verdict changed.
+// SetClusterIP says that a Service has x as its ClusterIP. It returns the Services whose
+// verdict changed.
 func (a *Allocator) SetClusterIP(x netip.Addr, service string) (changed []types.NamespacedName) {
-	was, known := a.owned[x]
-	switch is := (owned{is: "the ClusterIP of Service " + service, clusterIP: true}); {
-	case service == "" && !was.clusterIP, service != "" && was == is, known && !was.clusterIP:
+	if a.clusterIPs[x] == service {
 		return nil
-	case service == "":
-		delete(a.owned, x)
-	default:
-		a.owned[x] = is
 	}
+	a.clusterIPs[x] = service
+	return a.clusterIPChanged(x)
+}
+
+// UnsetClusterIP says that a Service does not have x any more. Another one may have it by
+// now: watches that were away tell what came before what went.
+func (a *Allocator) UnsetClusterIP(x netip.Addr, service string) (changed []types.NamespacedName) {
+	if a.clusterIPs[x] != service {
+		return nil
+	}
+	delete(a.clusterIPs, x)
+	return a.clusterIPChanged(x)
+}
+
+func (a *Allocator) clusterIPChanged(x netip.Addr) (changed []types.NamespacedName) {
 	if !a.InPool(x) && a.held[x] == nil && a.waitAddress[x] == nil {
 		return nil // nobody is concerned, as with nearly all of them
 	}
@@ -174,10 +169,16 @@ func (a *Allocator) reown(differ []netip.Addr) (changed []types.NamespacedName) 
 func (a *Allocator) node(x netip.Addr) string { return a.owned[x].node }
 
 // owner says what x is that belongs to the cluster, "" if it does not. Nodes are
-// another matter.
+// another matter. Link-local addresses are nobody's, unless a pool hands them out.
 func (a *Allocator) owner(x netip.Addr) string {
 	if is, ok := a.owned[x]; ok {
 		return is.is
+	}
+	if service, ok := a.clusterIPs[x]; ok {
+		return "the ClusterIP of Service " + service
+	}
+	if x.IsLinkLocalUnicast() && !slices.ContainsFunc(a.cover.pools(x), func(p *pool) bool { return p.LinkLocal }) {
+		return "link-local"
 	}
 	return a.networks.of(x)
 }
@@ -196,7 +197,7 @@ func (a *Allocator) externalIPOf(x netip.Addr, but types.NamespacedName) string 
 // cut off all pods that use that.
 func (a *Allocator) leaveClusterIPs(s *service) {
 	for _, f := range lb.Families {
-		if s.has[f].IsValid() && a.owned[s.has[f]].clusterIP {
+		if _, is := a.clusterIPs[s.has[f]]; is {
 			a.release(s, f)
 			s.leased[f] = false
 		}
@@ -210,6 +211,15 @@ type owns struct {
 	interval
 	is string
 }
+
+// linkLocals are good on one link only. The cloud's metadata service is among them.
+var linkLocals = func() networks {
+	var all []Network
+	for _, p := range lb.LinkLocals() {
+		all = append(all, Network{p, lb.LinkLocal})
+	}
+	return newNetworks(all)
+}()
 
 // newNetworks leaves out networks within others.
 func newNetworks(list []Network) (out networks) {

@@ -31,7 +31,8 @@ type pool struct {
 	quota   map[string]*queue        // for the namespace to have one less
 }
 
-// newPool makes a pool of which all is free but what is in networks of others.
+// newPool makes a pool of which all is free but what is in networks of others, or
+// link-local.
 func newPool(p *lb.Pool, others *networks) *pool {
 	q := &pool{Pool: *p, name: strconv.Quote(p.Key.String()), self: []lb.PoolKey{p.Key}}
 	if p.Quota != 0 {
@@ -54,12 +55,9 @@ func newPool(p *lb.Pool, others *networks) *pool {
 			q.total[f] += n
 		}
 	}
-	for _, f := range lb.Families {
-		for _, n := range others[f] {
-			if i, ok := q.number(f, n.from, n.to); ok {
-				q.out[f] += q.free[f].cut(i)
-			}
-		}
+	q.cut(others)
+	if !p.LinkLocal {
+		q.cut(&linkLocals)
 	}
 	for _, x := range p.Withheld {
 		f := lb.FamilyOf(x)
@@ -72,6 +70,17 @@ func newPool(p *lb.Pool, others *networks) *pool {
 		}
 	}
 	return q
+}
+
+// cut takes networks out of what is free.
+func (p *pool) cut(others *networks) {
+	for _, f := range lb.Families {
+		for _, n := range others[f] {
+			if i, ok := p.number(f, n.from, n.to); ok {
+				p.out[f] += p.free[f].cut(i)
+			}
+		}
+	}
 }
 
 // works says whether the pool is neither invalid nor refused.
@@ -138,7 +147,10 @@ func (p *pool) withdraw(f lb.Family, n key) {
 
 // putBack is the inverse of withdraw.
 func (p *pool) putBack(f lb.Family, n key) {
-	if !p.withheld[f][n] && p.free[f].add(n) {
+	if p.withheld[f][n] || !p.LinkLocal && p.addr(f, n).IsLinkLocalUnicast() {
+		return
+	}
+	if p.free[f].add(n) {
 		p.out[f]--
 	}
 }

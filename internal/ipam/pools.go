@@ -61,8 +61,18 @@ func (a *Allocator) build(pools []lb.Pool) {
 	for address := range a.owned {
 		a.withdraw(address)
 	}
+	for address := range a.clusterIPs {
+		a.withdraw(address)
+	}
 	for address, users := range a.held {
 		a.recount(address, users)
+	}
+	for _, s := range a.services {
+		for _, f := range lb.Families {
+			if s.charged[f] = nil; s.leased[f] && s.has[f].IsValid() {
+				a.charge(s, f, s.has[f])
+			}
+		}
 	}
 }
 

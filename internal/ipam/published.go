@@ -51,16 +51,19 @@ func (a *Allocator) SettleAll() (changed []types.NamespacedName) {
 // claimImports gives the imported Services what they publish, those with the best
 // evidence first, then the oldest: of two that cannot share, that one has it
 // whatever came first.
-func (a *Allocator) claimImports() {
+func (a *Allocator) claimImports() { a.claimImportsUpTo(lb.Asserted) }
+
+// claimImportsUpTo is claimImports for those whose evidence is that, or better.
+func (a *Allocator) claimImportsUpTo(worst lb.Evidence) {
 	if len(a.imports) == 0 {
 		return
 	}
-	imports := a.imports
-	a.imports = nil
-	slices.SortStableFunc(imports, func(i, j imported) int {
+	slices.SortStableFunc(a.imports, func(i, j imported) int {
 		return cmp.Or(cmp.Compare(i.service.req.Evidence, j.service.req.Evidence), byAge(i.service, j.service))
 	})
-	for _, i := range imports {
+	for len(a.imports) > 0 && a.imports[0].service.req.Evidence <= worst {
+		i := a.imports[0]
+		a.imports = a.imports[1:]
 		if !i.service.gone {
 			a.adoptPublished(i.service, i.published)
 			a.unsettled = append(a.unsettled, i.service)
@@ -121,7 +124,8 @@ func (a *Allocator) adoptPublished(s *service, published []netip.Addr) (others b
 
 // unusable says whether no Service can have p.
 func (a *Allocator) unusable(p netip.Addr) bool {
-	return a.owned[p].clusterIP || lb.Unusable(netipx.IPRangeFrom(p, p), lb.LinkLocal) != ""
+	_, is := a.clusterIPs[p]
+	return is || lb.Unusable(netipx.IPRangeFrom(p, p), lb.LinkLocal) != ""
 }
 
 // partner returns the address beside which s would have another of family f: the

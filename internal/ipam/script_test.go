@@ -225,6 +225,8 @@ func (s *smallWorld) pool(name string, words []string) lb.Pool {
 			p.MayOverlap = true
 		case "skip-ends":
 			p.SkipIPv4Ends = true
+		case "link-local":
+			p.LinkLocal = true
 		case "by-name":
 			p.GivesByName = true
 		case "single-pool":

@@ -104,6 +104,7 @@ func (a *Allocator) unwait(s *service) {
 type note struct {
 	address   netip.Addr
 	namespace string
+	pool      *pool // if set, only that the namespace has one less of its quota
 }
 
 // note remembers that s has come to address, left it or changed on it.
@@ -234,6 +235,12 @@ func (a *Allocator) wake(todo []*service) {
 
 // cursorsFor adds the cursors through those whom n may help.
 func (a *Allocator) cursorsFor(cursors []*cursor, n note) []*cursor {
+	if n.pool != nil {
+		if q := n.pool.quota[n.namespace]; q != nil {
+			cursors = append(cursors, &cursor{queue: q})
+		}
+		return cursors
+	}
 	head, f := a.held[n.address], lb.FamilyOf(n.address)
 	add := func(c cursor) {
 		for _, known := range cursors {

@@ -54,6 +54,7 @@ type Pool struct {
 	Exclusive    bool // an address is never shared between Services
 	MayOverlap   bool // with other pools that may overlap, too
 	SkipIPv4Ends bool // never hand out IPv4 addresses that end in .0 or .255
+	LinkLocal    bool // hand out link-local addresses, too
 	// SinglePool: both addresses of a Service are from this one pool, IPv4 is
 	// published first, and a Service that may share takes the lowest address that
 	// is free or that it can share. (From other pools it takes one that it can share

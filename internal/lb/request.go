@@ -94,6 +94,9 @@ type Request struct {
 	// Unread, if set, names pools that cannot be read. It is added to the reason if
 	// the Service has no pool.
 	Unread *Reason
+	// Ignored, if set, says which of the Service's requests have no effect until an
+	// administrator permits them. It is added to the reason.
+	Ignored *Reason
 
 	// Evidence for the addresses that the Service publishes. Noted is when it was
 	// written, where a tenant could have kept it and put it back later; else zero.

@@ -92,6 +92,16 @@ func Unusable(r netipx.IPRange, but ...string) string {
 	return ""
 }
 
+// LinkLocals are the networks of link-local addresses.
+func LinkLocals() (out []netip.Prefix) {
+	for _, u := range unusable {
+		if u.what == LinkLocal {
+			out = append(out, u.prefix)
+		}
+	}
+	return out
+}
+
 // SpanSize returns how many addresses r has.
 func SpanSize(r netipx.IPRange) *big.Int {
 	from, to := r.From().As16(), r.To().As16()

@@ -161,6 +161,6 @@ type Warning struct {
 }
 
 // Needs are the parts of a Want that a backend reads. Others are not watched. With
-// Agents, nodes say what is known of their agents, and whether they are Ready is
-// watched as well.
-type Needs struct{ Nodes, Agents, Endpoints, Peers bool }
+// Agents, nodes say what is known of their agents. With Agents or Ready, whether they are
+// Ready is watched as well.
+type Needs struct{ Nodes, Ready, Agents, Endpoints, Peers bool }

@@ -61,7 +61,7 @@ func (f *Fake) Counts() (map[Flow]Count, error) {
 func (f *Fake) Reopen() *Fake {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := &Fake{vips: maps.Clone(f.vips), until: map[string]time.Time{}, leftover: State{VIPs: maps.Clone(f.vips)}}
+	next := &Fake{vips: maps.Clone(f.vips), counts: maps.Clone(f.counts), until: map[string]time.Time{}, leftover: State{VIPs: maps.Clone(f.vips)}}
 	for iface, until := range f.until {
 		if time.Now().Before(until) {
 			next.until[iface] = until

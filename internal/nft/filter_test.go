@@ -205,6 +205,51 @@ func TestOtherNodesVIPsAreFilteredToo(t *testing.T) {
 	})
 }
 
+// An address that no agent claims may be somebody else's: what is for it is left
+// alone, also where kube-proxy forwards it. Answers for it are suppressed all the same.
+func TestUnclaimedAddressIsLeftAlone(t *testing.T) {
+	l := newLab(t)
+	table := l.open()
+	s := owning("eth0")
+	for a, v := range s.VIPs {
+		v.Unclaimed, v.Interfaces = true, nil
+		s.VIPs[a] = v
+	}
+	for _, f := range lb.Families { // the node is a gateway, as it is to its pods
+		l.client.Run("ip", "route", "add", vip[f].String(), "via", own[f].String())
+		l.node.Run("nft", proxy(f))
+	}
+	for _, port := range []int{ssh, pod} {
+		l.serve(port)
+	}
+	l.apply(table, s)
+	eachFamily(t, func(t *testing.T, f lb.Family) {
+		check := func(what string, sshTo, nodePortTo int) {
+			t.Helper()
+			for port, want := range map[int]int{ssh: sshTo, nodePort: nodePortTo, servicePort: pod} {
+				if got := l.reach(l.client, "tcp", vip[f], port); got != want {
+					t.Errorf("%s: port %d: answer from %d, want %d", what, port, got, want)
+				}
+			}
+			if l.answers(vip, f) {
+				t.Errorf("%s: answered for", what)
+			}
+		}
+		check("unclaimed", ssh, pod)
+		v := s.VIPs[vip[f]]
+		v.Unclaimed = false
+		if err := table.Update(map[netip.Addr]*nft.VIP{vip[f]: &v}); err != nil {
+			t.Fatal(err)
+		}
+		check("another node claims it", 0, 0)
+		v.Unclaimed = true
+		if err := table.Update(map[netip.Addr]*nft.VIP{vip[f]: &v}); err != nil {
+			t.Fatal(err)
+		}
+		check("unclaimed again", ssh, pod)
+	})
+}
+
 func TestPortsFollowTheService(t *testing.T) {
 	l := newLab(t)
 	table := l.open()

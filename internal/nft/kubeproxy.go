@@ -77,7 +77,7 @@ func legacyNAT(family, level int) bool {
 	if err != nil {
 		return false
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	info := make([]byte, iptInfoLen)
 	copy(info, "nat")
 	if !getsockopt(fd, level, iptGetInfo, info) {

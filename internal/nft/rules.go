@@ -26,7 +26,8 @@ var (
 type kind uint8
 
 const (
-	kindVIPs kind = iota
+	kindPublished kind = iota // all addresses of Services
+	kindVIPs                  // those that an agent claims
 	kindOwned
 	kindPorts
 	kindAlive
@@ -44,20 +45,22 @@ type set struct {
 }
 
 var (
-	arpVIPs  = &set{arpTable, "vips", kindVIPs, lb.IPv4, 1}
-	arpOwned = &set{arpTable, "owned", kindOwned, lb.IPv4, 2}
-	arpAlive = &set{arpTable, "alive", kindAlive, lb.IPv4, 3}
+	arpPublished = &set{arpTable, "published", kindPublished, lb.IPv4, 1}
+	arpOwned     = &set{arpTable, "owned", kindOwned, lb.IPv4, 2}
+	arpAlive     = &set{arpTable, "alive", kindAlive, lb.IPv4, 3}
 
 	vips      = [...]*set{{inetTable, "vips4", kindVIPs, lb.IPv4, 4}, {inetTable, "vips6", kindVIPs, lb.IPv6, 5}}
 	ports     = [...]*set{{inetTable, "ports4", kindPorts, lb.IPv4, 6}, {inetTable, "ports6", kindPorts, lb.IPv6, 7}}
 	inetOwned = &set{inetTable, "owned6", kindOwned, lb.IPv6, 8}
 	inetAlive = &set{inetTable, "alive", kindAlive, lb.IPv6, 9}
-	seen      = [...]*set{{inetTable, "seen4", kindSeen, lb.IPv4, 10}, {inetTable, "seen6", kindSeen, lb.IPv6, 11}}
+	seen      = [...]*set{{inetTable, "seen4", kindSeen, lb.IPv4, 11}, {inetTable, "seen6", kindSeen, lb.IPv6, 12}}
+
+	inetPublished = &set{inetTable, "published6", kindPublished, lb.IPv6, 10}
 
 	alive = []*set{arpAlive, inetAlive}
 	// Elements are written in this order: fences last, as they start to run out
 	// when they are written.
-	sets = []*set{arpVIPs, arpOwned, vips[0], vips[1], ports[0], ports[1], seen[0], seen[1], inetOwned, arpAlive, inetAlive}
+	sets = []*set{arpPublished, arpOwned, inetPublished, vips[0], vips[1], ports[0], ports[1], seen[0], seen[1], inetOwned, arpAlive, inetAlive}
 )
 
 // nft returns s as the library has it. The library counts IDs in a variable of
@@ -69,7 +72,7 @@ func (s *set) nft() *nftables.Set {
 	}
 	n := &nftables.Set{Table: s.table, Name: s.name, ID: s.id, KeyByteOrder: binaryutil.BigEndian}
 	switch s.kind {
-	case kindVIPs:
+	case kindPublished, kindVIPs:
 		n.KeyType = addr
 	case kindOwned:
 		n.KeyType = nftables.MustConcatSetType(nftables.TypeIFName, addr)
@@ -126,8 +129,8 @@ func base(t *nftables.Table, name string, hook *nftables.ChainHook, prio *nftabl
 // neighbour table, and what the kernel may answer meets arpOutput.
 func arpInput() [][]expr.Any {
 	return [][]expr.Any{
-		rule(arpSender(regAddr), in(arpVIPs, regAddr), accept()),
-		rule(arpTarget(regAddr), notIn(arpVIPs, regAddr), accept()),
+		rule(arpSender(regAddr), in(arpPublished, regAddr), accept()),
+		rule(arpTarget(regAddr), notIn(arpPublished, regAddr), accept()),
 		rule(arpTarget(regAddr), iifname(), in(arpAlive, regName), in(arpOwned, regName), accept()),
 		rule(counter(), drop()),
 	}
@@ -140,15 +143,16 @@ func arpInput() [][]expr.Any {
 // without a name then, as by one who has no address yet (RFC 5227 §2.1.1).
 func arpOutput() [][]expr.Any {
 	return [][]expr.Any{
-		rule(arpSender(regAddr), notIn(arpVIPs, regAddr), accept()),
+		rule(arpSender(regAddr), notIn(arpPublished, regAddr), accept()),
 		rule(arpSender(regAddr), oifname(), in(arpAlive, regName), in(arpOwned, regName), accept()),
 		rule(arpRequest(), setARPSender([]byte{0, 0, 0, 0}), accept()),
 		rule(counter(), drop()),
 	}
 }
 
-// prerouting sends packets to a VIP where ports are looked at. It comes before
-// kube-proxy's translation, which would let packets to NodePorts through.
+// prerouting sends packets to a VIP that an agent claims where ports are looked at.
+// It comes before kube-proxy's translation, which would let packets to NodePorts
+// through.
 func prerouting() [][]expr.Any {
 	var rules [][]expr.Any
 	for _, f := range lb.Families {
@@ -176,9 +180,9 @@ func offered(f lb.Family) [][]expr.Any {
 // are let in only where the node is to answer.
 func input() [][]expr.Any {
 	rules := [][]expr.Any{
-		rule(icmp6(ndSolicit), ndTarget(regAddr), in(vips[lb.IPv6], regAddr), iifname(), in(inetAlive, regName),
+		rule(icmp6(ndSolicit), ndTarget(regAddr), in(inetPublished, regAddr), iifname(), in(inetAlive, regName),
 			in(inetOwned, regName), accept()),
-		rule(icmp6(ndSolicit), ndTarget(regAddr), in(vips[lb.IPv6], regAddr), counter(), drop()),
+		rule(icmp6(ndSolicit), ndTarget(regAddr), in(inetPublished, regAddr), counter(), drop()),
 	}
 	for _, f := range lb.Families {
 		rules = append(rules, rule(nfproto(f), destination(f, regKey), in(vips[f], regKey), goTo("refuse")))
@@ -195,9 +199,9 @@ func output() [][]expr.Any {
 		addr []expr.Any
 	}{{ndAdvert, ndTarget(regAddr)}, {ndSolicit, source6(regAddr)}} {
 		rules = append(rules,
-			rule(icmp6(about.icmp), about.addr, in(vips[lb.IPv6], regAddr), oifname(), in(inetAlive, regName),
+			rule(icmp6(about.icmp), about.addr, in(inetPublished, regAddr), oifname(), in(inetAlive, regName),
 				in(inetOwned, regName), accept()),
-			rule(icmp6(about.icmp), about.addr, in(vips[lb.IPv6], regAddr), counter(), drop()))
+			rule(icmp6(about.icmp), about.addr, in(inetPublished, regAddr), counter(), drop()))
 	}
 	return rules
 }

@@ -14,11 +14,11 @@ import (
 
 // State is everything the tables say, apart from fences.
 type State struct {
-	// VIPs are all addresses announced anywhere in the cluster.
+	// VIPs are all addresses that Services publish.
 	VIPs map[netip.Addr]VIP
 }
 
-// VIP is one announced address.
+// VIP is one published address. Only a node that owns it answers for it.
 type VIP struct {
 	// Ports that Services have on the address: all others are refused.
 	Ports []lb.Port
@@ -28,6 +28,9 @@ type VIP struct {
 	// Counted: packets from outside are counted for each port while the address is
 	// this node's.
 	Counted bool
+	// Unclaimed: no agent claims the address, so it may be somebody else's, and
+	// packets to it are left alone.
+	Unclaimed bool
 }
 
 // protocols are those a Service port can have.
@@ -43,7 +46,7 @@ type element struct {
 // normal returns v as it is read back from the kernel: sorted, without
 // repetition, without sharing memory with v.
 func (v VIP) normal() (VIP, error) {
-	n := VIP{Ports: slices.Clone(v.Ports), Interfaces: slices.Clone(v.Interfaces)}
+	n := VIP{Ports: slices.Clone(v.Ports), Interfaces: slices.Clone(v.Interfaces), Unclaimed: v.Unclaimed}
 	slices.SortFunc(n.Ports, comparePorts)
 	n.Ports = slices.Compact(n.Ports)
 	slices.Sort(n.Interfaces)
@@ -70,7 +73,7 @@ func comparePorts(a, b lb.Port) int {
 }
 
 func (v VIP) equal(o VIP) bool {
-	return slices.Equal(v.Ports, o.Ports) && slices.Equal(v.Interfaces, o.Interfaces) && v.Counted == o.Counted
+	return v.Unclaimed == o.Unclaimed && v.Counted == o.Counted && slices.Equal(v.Ports, o.Ports) && slices.Equal(v.Interfaces, o.Interfaces)
 }
 
 func checkName(ifname string) error {
@@ -87,7 +90,7 @@ func elements(a netip.Addr, v VIP) []element {
 	var out []element
 	for _, s := range sets {
 		switch {
-		case s.kind == kindVIPs && s.family == f:
+		case s.kind == kindPublished && s.family == f, s.kind == kindVIPs && s.family == f && !v.Unclaimed:
 			out = append(out, element{s, addr})
 		case s.kind == kindOwned && s.family == f:
 			for _, name := range v.Interfaces {
@@ -134,7 +137,8 @@ func assemble(all []element) (State, bool) {
 	state := State{VIPs: map[netip.Addr]VIP{}}
 	for _, e := range all {
 		a, rest := e.addr()
-		v := state.VIPs[a]
+		v, known := state.VIPs[a]
+		v.Unclaimed = v.Unclaimed || !known // unless it is found among the others
 		switch e.set.kind {
 		case kindOwned:
 			v.Interfaces = append(v.Interfaces, rest)
@@ -144,7 +148,9 @@ func assemble(all []element) (State, bool) {
 			}
 		case kindSeen:
 			v.Counted = true
-		case kindVIPs, kindAlive: // the one says no more, the other is no part of the state
+		case kindVIPs:
+			v.Unclaimed = false
+		case kindPublished, kindAlive: // the one says no more, the other is no part of the state
 		}
 		state.VIPs[a] = v
 	}

@@ -19,6 +19,7 @@ var anyVIP = rapid.Custom(func(t *rapid.T) VIP {
 			}
 		}), 0, 4).Draw(t, "ports"),
 		Interfaces: rapid.SliceOfN(rapid.SampledFrom([]string{"eth0", "enp0s31f6", "fifteen-letters"}), 0, 3).Draw(t, "interfaces"),
+		Unclaimed:  rapid.Bool().Draw(t, "unclaimed"),
 	}
 })
 
@@ -91,7 +92,7 @@ func TestElementsAreReadBack(t *testing.T) {
 		if len(elems) > 0 {
 			i := rapid.IntRange(0, len(elems)-1).Draw(t, "missing")
 			rest := slices.Delete(slices.Clone(elems), i, i+1)
-			lone := elems[i].set.kind != kindVIPs || len(all(State{map[netip.Addr]VIP{addrOf(elems[i]): want[addrOf(elems[i])]}})) == 1
+			lone := elems[i].set.kind != kindPublished || len(all(State{map[netip.Addr]VIP{addrOf(elems[i]): want[addrOf(elems[i])]}})) == 1
 			if _, ours := assemble(rest); ours != lone {
 				t.Fatalf("without %+v: ours %v", elems[i], ours)
 			}

@@ -42,7 +42,7 @@ func TestChangesByOthersAreNoticedAndMended(t *testing.T) {
 		{"one table", []string{"delete", "table", "arp", "fairlead"}},
 		{"rules", []string{"flush", "chain", "inet", "fairlead", "prerouting"}},
 		{"elements", []string{"flush", "set", "inet", "fairlead", "vips6"}},
-		{"one more", []string{"add", "element", "arp", "fairlead", "vips", "{ 192.0.2.10 }"}},
+		{"one more", []string{"add", "element", "arp", "fairlead", "published", "{ 192.0.2.10 }"}},
 		{"fence", []string{"flush", "set", "inet", "fairlead", "alive"}},
 		{"a chain of theirs", []string{"add", "chain", "inet", "fairlead", "theirs"}},
 	} {
@@ -203,7 +203,7 @@ func TestTablesOfAnotherVersionAreReplaced(t *testing.T) {
 		}`)
 	table := l.open()
 	left, fences := table.Leftover()
-	if len(left.VIPs) != 2 || len(fences) != 0 {
+	if len(left.VIPs) != 2 || left.VIPs[vip[lb.IPv4]].Unclaimed || len(fences) != 0 {
 		t.Errorf("left over: %v, %v", left, fences)
 	}
 	l.apply(table, owning("eth0"))

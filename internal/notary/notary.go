@@ -37,32 +37,43 @@ func (n *Notary) First() bool {
 	return n.first
 }
 
-// Sign returns a note that the object with this UID has the addresses since a time. It
-// is "" without a key, or without addresses.
-func (n *Notary) Sign(uid types.UID, addresses []netip.Addr, since time.Time) string {
+// Sign returns a note that the object with this UID, with these ports, has the addresses
+// since a time. It is "" without a key, or without addresses.
+func (n *Notary) Sign(uid types.UID, addresses []netip.Addr, ports []string, since time.Time) string {
 	key := n.current()
 	if key == nil || len(addresses) == 0 {
 		return ""
 	}
-	at := strconv.FormatInt(since.UnixMilli(), 10)
-	return at + separator + encoding.EncodeToString(mac(key, uid, at, addresses))
+	head := strconv.FormatInt(since.UnixMilli(), 10) + separator + tag(ports)
+	return head + separator + encoding.EncodeToString(mac(key, uid, head, addresses))
 }
 
 // Check says whether note was signed for the object and the addresses, in whatever
-// order, and since when it has them. Of two notes on one address, the younger one
-// counts: an old one may have been kept and put back.
-func (n *Notary) Check(uid types.UID, addresses []netip.Addr, note string) (since time.Time, ok bool) {
+// order, since when it has them, and whether that was with these ports.
+//
+// Of two notes on one address, the younger one counts: an old one may have been kept and
+// put back. That tells nothing of two that shared the address, and cannot any more since
+// the ports of one have changed. So a note of other ports counts for less.
+func (n *Notary) Check(uid types.UID, addresses []netip.Addr, ports []string, note string) (since time.Time, same, ok bool) {
 	key := n.current()
-	at, text, found := strings.Cut(note, separator)
-	if key == nil || !found || len(addresses) == 0 {
-		return time.Time{}, false
+	at := strings.LastIndex(note, separator)
+	if key == nil || at < 0 || len(addresses) == 0 {
+		return time.Time{}, false, false
 	}
-	sum, err := encoding.DecodeString(text)
-	milliseconds, wrong := strconv.ParseInt(at, 10, 64)
-	if err != nil || wrong != nil || !hmac.Equal(sum, mac(key, uid, at, addresses)) {
-		return time.Time{}, false
+	head := note[:at]
+	sum, err := encoding.DecodeString(note[at+len(separator):])
+	if err != nil || !hmac.Equal(sum, mac(key, uid, head, addresses)) {
+		return time.Time{}, false, false
 	}
-	return time.UnixMilli(milliseconds), true
+	when, of, _ := strings.Cut(head, separator)
+	milliseconds, err := strconv.ParseInt(when, 10, 64)
+	return time.UnixMilli(milliseconds), of == tag(ports), err == nil
+}
+
+// tag is short for a list of ports, in whatever order.
+func tag(ports []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(ports)), "\n")))
+	return encoding.EncodeToString(sum[:8])
 }
 
 func (n *Notary) current() []byte {
@@ -80,10 +91,10 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // mac authenticates what a note says. No part can contain a line break, so that each
 // is unambiguous.
-func mac(key []byte, uid types.UID, at string, addresses []netip.Addr) []byte {
+func mac(key []byte, uid types.UID, head string, addresses []netip.Addr) []byte {
 	sorted := slices.SortedFunc(slices.Values(addresses), netip.Addr.Compare)
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte("fairlead.io/given\n" + string(uid) + "\n" + at))
+	h.Write([]byte("fairlead.io/given\n" + string(uid) + "\n" + head))
 	for _, a := range sorted {
 		h.Write([]byte("\n" + a.String()))
 	}

@@ -2,13 +2,17 @@ package notary
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func addrs(texts ...string) (out []netip.Addr) {
@@ -23,9 +27,13 @@ func TestNotes(t *testing.T) {
 	n := &Notary{key: []byte("0123456789abcdef0123456789abcdef")}
 	noon := time.UnixMilli(1_772_366_400_123)
 	both := addrs("192.0.2.7", "2001:db8::7")
-	note := n.Sign("a", both, noon)
-	if since, ok := n.Check("a", addrs("2001:db8::7", "192.0.2.7"), note); !ok || !since.Equal(noon) {
-		t.Errorf("%q: %v, since %v", note, ok, since)
+	web := []string{"TCP/80", "TCP/443"}
+	note := n.Sign("a", both, web, noon)
+	if since, same, ok := n.Check("a", addrs("2001:db8::7", "192.0.2.7"), []string{"TCP/443", "TCP/80"}, note); !ok || !same || !since.Equal(noon) {
+		t.Errorf("%q: %v, since %v, with the same ports: %v", note, ok, since, same)
+	}
+	if since, same, ok := n.Check("a", both, []string{"TCP/80"}, note); !ok || same || !since.Equal(noon) {
+		t.Errorf("%q, with other ports: %v, since %v, the same: %v", note, ok, since, same)
 	}
 	other := &Notary{key: []byte("0123456789abcdef0123456789abcdeX")}
 	for name, test := range map[string]struct {
@@ -41,12 +49,12 @@ func TestNotes(t *testing.T) {
 		"no key":           {&Notary{}, "a", both, note},
 		"no notary":        {nil, "a", both, note},
 		"another time":     {n, "a", both, "9" + note},
-		"no addresses":     {n, "a", nil, n.Sign("a", nil, noon)},
+		"no addresses":     {n, "a", nil, n.Sign("a", nil, web, noon)},
 		"nothing":          {n, "a", both, ""},
-		"no MAC":           {n, "a", both, "1772366400123."},
+		"no MAC":           {n, "a", both, "1772366400123.."},
 		"longer":           {n, "a", both, note + "A"},
 	} {
-		if _, ok := test.n.Check(types.UID(test.uid), test.addresses, test.note); ok {
+		if _, _, ok := test.n.Check(types.UID(test.uid), test.addresses, web, test.note); ok {
 			t.Errorf("%s: believed", name)
 		}
 	}
@@ -72,11 +80,11 @@ func TestFirstStart(t *testing.T) {
 		if err := first.Open(ctx, secrets); err != nil || !first.First() {
 			t.Errorf("%s: %v, first: %v", name, err, first.First())
 		}
-		note := first.Sign("a", addrs("192.0.2.7"), time.Now())
+		note := first.Sign("a", addrs("192.0.2.7"), nil, time.Now())
 		if err := second.Open(ctx, secrets); err != nil || !second.First() {
 			t.Errorf("%s: after a crash, %v, first: %v", name, err, second.First())
 		}
-		if _, ok := second.Check("a", addrs("192.0.2.7"), note); !ok {
+		if _, _, ok := second.Check("a", addrs("192.0.2.7"), nil, note); !ok {
 			t.Errorf("%s: what the first one signed is not believed", name)
 		}
 		if err := second.Close(ctx, secrets); err != nil || second.First() {
@@ -106,14 +114,41 @@ func TestCloseWithAnotherKey(t *testing.T) {
 	}
 }
 
+// Who may not make the Secret is told how to get it back, and removing its data makes a
+// new key: the manifests give no right to make Secrets.
+func TestSecretThatMayNotBeMade(t *testing.T) {
+	kube := fake.NewClientset()
+	kube.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "", nil)
+	})
+	secrets := kube.CoreV1().Secrets("ns")
+	var n Notary
+	if err := n.Open(t.Context(), secrets); err == nil || !strings.Contains(err.Error(), "install it again") {
+		t.Errorf("the Secret is missing: %v", err)
+	}
+	bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: Secret}, Data: map[string][]byte{fieldKey: []byte("short"), fieldDone: []byte("true")}}
+	if err := kube.Tracker().Add(bad); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Open(t.Context(), secrets); err == nil || !strings.Contains(err.Error(), "remove the Secret's data") {
+		t.Errorf("a short key: %v", err)
+	}
+	if _, err := secrets.Patch(t.Context(), Secret, types.JSONPatchType, []byte(`[{"op": "remove", "path": "/data"}]`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Open(t.Context(), secrets); err != nil || !n.First() {
+		t.Errorf("without data: %v, first: %v", err, n.First())
+	}
+}
+
 func FuzzCheck(f *testing.F) {
 	n := &Notary{key: []byte("0123456789abcdef0123456789abcdef")}
-	real := n.Sign("a", addrs("192.0.2.7"), time.UnixMilli(1_772_366_400_123))
+	real := n.Sign("a", addrs("192.0.2.7"), nil, time.UnixMilli(1_772_366_400_123))
 	f.Add(real)
 	f.Add("1.x")
 	f.Add(".")
 	f.Fuzz(func(t *testing.T, note string) {
-		if _, ok := n.Check("a", addrs("192.0.2.7"), note); ok != (note == real) {
+		if _, _, ok := n.Check("a", addrs("192.0.2.7"), nil, note); ok != (note == real) {
 			t.Errorf("%q: %v", note, ok)
 		}
 	})

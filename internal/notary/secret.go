@@ -33,6 +33,9 @@ func (n *Notary) Open(ctx context.Context, secrets typedcorev1.SecretInterface) 
 			ObjectMeta: metav1.ObjectMeta{Name: Secret},
 			Data:       map[string][]byte{fieldKey: newKey()},
 		}, metav1.CreateOptions{})
+		if apierrors.IsForbidden(err) { // manifests have it, so that nobody needs the right
+			return fmt.Errorf("secret %s, for the key of the notes on Services, is missing; install it again with the manifests or the chart: %w", Secret, err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("key of the notes on Services, Secret %s: %w", Secret, err)
@@ -77,7 +80,7 @@ func (n *Notary) Close(ctx context.Context, secrets typedcorev1.SecretInterface)
 func (n *Notary) take(s *corev1.Secret) error {
 	key := s.Data[fieldKey]
 	if len(key) != size {
-		return fmt.Errorf("secret %s: field %q has %d bytes, must have %d; delete the Secret to have it recreated", Secret, fieldKey, len(key), size)
+		return fmt.Errorf("secret %s: field %q has %d bytes, must have %d; remove the Secret's data to have a new key made", Secret, fieldKey, len(key), size)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

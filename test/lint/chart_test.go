@@ -180,7 +180,7 @@ func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
 				"KUBEVIP_NAMESPACE\n          value: kube-system\n", "KUBEVIP_CONFIG_MAP\n          value: kubevip\n", "resources: [configmaps]\n  resourceNames: [kubevip]\n",
 				"key: node-role.kubernetes.io/control-plane\n",
 			},
-			lacks: []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "secrets]", "agents]", "--config", "kind: ConfigMap\n", "hostNetwork"},
+			lacks: []string{"CustomResourceDefinition", "fairlead.io]", "metallb", "fairlead-gossip", "agents]", "--config", "kind: ConfigMap\n", "hostNetwork"},
 		},
 	} {
 		raw, err := os.ReadFile(filepath.Join(root, path))

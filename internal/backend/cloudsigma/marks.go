@@ -23,10 +23,10 @@ var (
 // Words are those of CloudSigma's controller.
 func (b *Backend) Words() lb.Dialect { return compat.Format }
 
-// Needs nodes with their agents, which carry addresses; endpoints, for policy Local;
-// and other Services, which may share them.
+// Needs nodes with their agents, which carry addresses unless pods do; endpoints, for
+// policy Local; and other Services, which may share them.
 func (b *Backend) Needs() lb.Needs {
-	return lb.Needs{Nodes: true, Agents: true, Endpoints: true, Peers: true}
+	return lb.Needs{Nodes: true, Ready: true, Agents: b.pods == nil, Endpoints: true, Peers: true}
 }
 
 // Held is what the status publishes. Our condition names the addresses that were

@@ -131,20 +131,30 @@ func (b *Backend) changePod(ctx context.Context, name string, want *Pod, nodes [
 	case podStays:
 		return true, nil
 	case podMade:
-		if err := b.pods.Create(ctx, want); err != nil {
-			return false, err
-		}
-		b.log.Info("Created pod", "pod", name, "address", want.Address.String(), "node", want.Node)
-		return true, nil
+		return true, b.createPod(ctx, want)
 	case podGoes:
-		err = b.pods.Delete(ctx, have, podGrace)
-		b.log.Info("Deleted pod", "pod", name, "node", have.Node, "image", have.Image)
+		if err = b.pods.Delete(ctx, have, podGrace); err == nil {
+			b.log.Info("Deleted pod", "pod", name, "node", have.Node, "image", have.Image)
+		}
 	case podKilled:
-		err = b.pods.Delete(ctx, have, 0)
+		if err = b.pods.Delete(ctx, have, 0); err != nil {
+			break
+		}
 		b.log.Info("Deleted pod of a dead node", "pod", name, "node", have.Node)
+		if want != nil { // its name is free at once, unless somebody holds on to it
+			err = b.createPod(ctx, want)
+		}
 	case podAwaited:
 	}
 	return false, err
+}
+
+func (b *Backend) createPod(ctx context.Context, p *Pod) error {
+	err := b.pods.Create(ctx, p)
+	if err == nil {
+		b.log.Info("Created pod", "pod", p.Name, "address", p.Address.String(), "node", p.Node)
+	}
+	return err
 }
 
 // isDead says whether nobody on a node can say that a pod has ended.

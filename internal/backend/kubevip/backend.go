@@ -85,25 +85,36 @@ func (b Backend) Held(s *lb.Service) lb.Held {
 	h := lb.Held{Addresses: kubevip.Believed(s), Evidence: lb.Asserted, Says: kubevip.WrittenReason(s)}
 	labelled := s.Labels[kubevip.Label] == kubevip.LabelValue
 	h.Left = labelled && (len(h.Addresses) == 0 || s.Deleting) // it is let go, and reserves nothing
-	switch has, noted := b.Proven(s); {
+	switch has, noted, same := b.noted(s); {
 	case s.Attested() && len(s.Published()) > 0:
 		h.Evidence, h.Left, h.Current = lb.Proven, true, kubevip.Attested(s)
 	case len(has) > 0 && slices.Equal(h.Addresses, has):
 		h.Evidence, h.Noted, h.Left, h.Current = lb.Proven, noted, true, kubevip.Attested(s)
+		if !same { // it cannot be told from a note of the days when it shared them
+			h.Evidence = lb.Reported
+		}
 	case b.Notary.First():
 		h.Evidence, h.Left = lb.Reported, labelled
 	}
 	return h
 }
 
-// Proven returns what a Fairlead controller noted that s has, and when.
+// Proven returns what a Fairlead controller noted that s has, as it is, and when.
 func (b Backend) Proven(s *lb.Service) (has []netip.Addr, noted time.Time) {
-	held := kubevip.Held(s)
-	noted, ok := b.Notary.Check(s.UID, held, s.Annotations[kubevip.AnnotationProof])
-	if !ok {
-		return nil, time.Time{}
+	if has, noted, same := b.noted(s); same {
+		return has, noted
 	}
-	return held, noted
+	return nil, time.Time{}
+}
+
+// noted is Proven, be its ports the same or not.
+func (b Backend) noted(s *lb.Service) (has []netip.Addr, noted time.Time, same bool) {
+	held := kubevip.Held(s)
+	noted, same, ok := b.Notary.Check(s.UID, held, ports(s), s.Annotations[kubevip.AnnotationProof])
+	if !ok {
+		return nil, time.Time{}, false
+	}
+	return held, noted, same
 }
 
 // Read gets the key of the notes, if there are any.

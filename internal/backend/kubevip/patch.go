@@ -1,6 +1,7 @@
 package kubevip
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -25,9 +26,17 @@ func (b Backend) draft(s *lb.Service) draft { return draft{service: s, notary: b
 func (p *draft) prove(has []netip.Addr) {
 	has = slices.DeleteFunc(slices.Clone(has), netip.Addr.IsUnspecified)
 	proof := p.service.Annotations[kubevip.AnnotationProof]
-	if _, ok := p.notary.Check(p.service.UID, has, proof); !ok {
-		p.note(kubevip.AnnotationProof, p.notary.Sign(p.service.UID, has, time.Now()))
+	if _, same, ok := p.notary.Check(p.service.UID, has, ports(p.service), proof); !ok || !same {
+		p.note(kubevip.AnnotationProof, p.notary.Sign(p.service.UID, has, ports(p.service), time.Now()))
 	}
+}
+
+// ports of s, as a note has them.
+func ports(s *lb.Service) (out []string) {
+	for _, p := range s.Ports {
+		out = append(out, fmt.Sprintf("%s/%d", p.Protocol, p.Number))
+	}
+	return out
 }
 
 // note gives an annotation the value, "" meaning that it is not there.

@@ -237,7 +237,7 @@ func (d *draft) pool(key string) lb.Pool {
 		p.Namespaces = sets.New(namespace)
 	}
 	v := readValue(d.pools[key], d.keepEnds)
-	p.Spans, p.Withheld, p.DHCP = v.spans, v.ends, v.leased
+	p.Spans, p.Withheld, p.DHCP, p.LinkLocal = v.spans, v.ends, v.leased, v.local
 	if text := v.fault(); text != "" {
 		r := lb.PoolInvalid.With(text)
 		p.Invalid = &r

@@ -13,6 +13,25 @@ import (
 	"fairlead.io/internal/prose"
 )
 
+// dhcpWords are the annotations of s that ask for an address by DHCP, or say something
+// about that.
+func dhcpWords(s *lb.Service) (out []string) {
+	for _, key := range []string{AnnotationAddresses, AnnotationHardwareAddress, AnnotationRequestedIP} {
+		text := s.Annotations[key]
+		asks := strings.TrimSpace(text) != ""
+		if key == AnnotationAddresses {
+			asks = slices.ContainsFunc(strings.SplitN(text, ",", most+1), func(field string) bool {
+				a, err := lb.ParseAddr(field)
+				return err == nil && a.IsUnspecified()
+			})
+		}
+		if asks {
+			out = append(out, "annotation "+key)
+		}
+	}
+	return out
+}
+
 // DHCPRequest is how a Service identifies itself to a DHCP server, and which address
 // it requests.
 type DHCPRequest struct {

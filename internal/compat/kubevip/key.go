@@ -45,8 +45,8 @@ const (
 	// Impact: the same as allow-share-
 	KeyShared = "allow-shared-"
 
-	// KeyQuota limits how many addresses the namespace may have from its pool. With
-	// global, the limit applies to each namespace that uses the global pool. If the value is
+	// KeyQuota limits how many addresses the namespace may have from its pool, or by
+	// DHCP. With global, the limit applies to each namespace that uses the global pool. If the value is
 	// not a number of 1 or more, no new address is assigned from the pool. This key is
 	// specific to Fairlead.
 	//

@@ -60,7 +60,7 @@ func TestHeld(t *testing.T) {
 		for _, a := range addresses {
 			has = append(has, netip.MustParseAddr(a))
 		}
-		return notes.Sign(uid, has, time.Unix(1, 0))
+		return notes.Sign(uid, has, nil, time.Unix(1, 0))
 	}
 	for name, test := range map[string]struct {
 		backend   backend.Holder

@@ -10,6 +10,7 @@ import (
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // Reading is what the ConfigMap says, and what Services say beside it.
@@ -74,7 +75,11 @@ func (r *Reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
 	q.Interface = r.Config.Interface(s.Key.Namespace)
 	if r.Honours(in) {
 		r.Config.amend(q, s)
-	} else if strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(Name)+"/") {
+	} else if words := dhcpWords(s); len(words) > 0 && r.unread == "" {
+		reason := Reasons.With(DHCPNotPermitted, prose.And(words)+map[bool]string{true: " is", false: " are"}[len(words) == 1], r.key)
+		q.Ignored = &reason
+	}
+	if !r.Honours(in) && strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(Name)+"/") {
 		stay(q)
 	}
 	if in.Words == Name { // kube-vip announces, and sees to the traffic policy

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
+	"fairlead.io/internal/compat"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/prose"
@@ -19,7 +21,8 @@ import (
 // TestScripts reads testdata/*.txtar: the data of the ConfigMap in "data", and what
 // it is translated to below: "pools", "problems" and, for the namespaces that are
 // named there, "namespaces". Then Services, each in "service", followed by what it
-// asks for and has in "asks". "events" has the events of reasons that lines start with.
+// asks for and has in "asks", and what of that is ignored in a class that has kube-vip's
+// pools among others in "ignored, where kube-vip is not first". "events" has the events of reasons that lines start with.
 func TestScripts(t *testing.T) {
 	script.Sections(t, func() script.Section {
 		config := Parse(nil)
@@ -38,6 +41,8 @@ func TestScripts(t *testing.T) {
 				s = kubeapi.Service(new(decode[corev1.Service](t, text)))
 			case "asks":
 				return showService(config, s)
+			case "ignored, where kube-vip is not first":
+				return showIgnored(config, s)
 			case "events":
 				return showEvents(t, text)
 			default:
@@ -72,6 +77,9 @@ func showPools(pools []lb.Pool) string {
 		fmt.Fprintf(&out, "%s: %s", p.Key.Name, strings.Join(has, ", "))
 		if len(p.Withheld) > 0 {
 			fmt.Fprintf(&out, ", but not %s", prose.Addrs(p.Withheld))
+		}
+		if p.LinkLocal {
+			out.WriteString("; link-local, too")
 		}
 		if p.Descending {
 			out.WriteString("; highest first")
@@ -158,6 +166,16 @@ func showService(c *Config, s *lb.Service) string {
 		line("invalid", *r.Invalid)
 	}
 	return out.String()
+}
+
+func showIgnored(c *Config, s *lb.Service) string {
+	r := requestOf(s)
+	reading := &Reading{Config: c, key: types.NamespacedName{Namespace: "kube-system", Name: "kubevip"}}
+	reading.Amend(&r, s, compat.Class{Dialects: []lb.Dialect{lb.Native, Name}})
+	if r.Ignored == nil {
+		return "nothing\n"
+	}
+	return r.Ignored.String() + "\n"
 }
 
 // requestOf is a request for an address of each of the families of s.

@@ -3,6 +3,7 @@ package kubevip
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"go4.org/netipx"
@@ -20,6 +21,7 @@ type value struct {
 	spans  []netipx.IPRange
 	ends   []netip.Addr // among spans, but not handed out
 	leased [len(lb.Families)]bool
+	local  bool // an entry has link-local addresses only, so that is what is wanted
 	wrong  []string
 }
 
@@ -50,10 +52,11 @@ func readValue(text string, keepEnds bool) (v value) {
 			continue
 		}
 		for _, span := range all[f] {
-			if kind := lb.Unusable(span); kind != "" {
+			if kind := lb.Unusable(span, lb.LinkLocal); kind != "" {
 				v.note("%s has %s addresses, which a Service cannot use", lb.SpanString(span), kind)
 				continue
 			}
+			v.local = v.local || slices.ContainsFunc(lb.LinkLocals(), func(p netip.Prefix) bool { return p.Contains(span.From()) && p.Contains(span.To()) })
 			set.AddRange(span)
 		}
 	}

@@ -84,8 +84,8 @@ const (
 	AnnotationAsked = "fairlead.io/asked"
 
 	// AnnotationProof proves that Fairlead wrote fairlead.io/given or fairlead.io/asked: a
-	// MAC of these addresses, the UID of the Service and the time, under a key in the
-	// Secret fairlead-notes. Its prefix differs so that older versions ignore it.
+	// MAC of these addresses, the UID and ports of the Service and the time, under a key in
+	// the Secret fairlead-notes. Its prefix differs so that older versions ignore it.
 	//
 	// Type: a time and a MAC
 	// Default: written by Fairlead

@@ -45,6 +45,7 @@ func TestPoolAddresses(t *testing.T) {
 		{name: "loopback", spec: `{addresses: [126.0.0.0-128.0.0.0]}`, invalid: "loopback"},
 		{name: "multicast", spec: `{addresses: ["ff02::/64"]}`, invalid: "multicast"},
 		{name: "unspecified", spec: `{addresses: ["0.0.0.0/32"]}`, invalid: "unspecified"},
+		{name: "around link-local", spec: `{addresses: ["128.0.0.0/2"]}`, invalid: "128.0.0.0/2 has link-local addresses"},
 		{name: "link-local", spec: `{addresses: ["fe80::1"]}`, invalid: "link-local"},
 		{name: "a selector nobody understands", spec: `{addresses: [10.0.0.1], serviceSelectors: [{matchExpressions: [{key: a, operator: Near}]}]}`, invalid: "serviceSelectors[0]"},
 		{name: "reservation outside", spec: `{addresses: [10.0.0.1], reservations: [{address: 10.0.0.2, namespace: a, name: b}]}`, invalid: "10.0.0.2 is not an address of the pool"},

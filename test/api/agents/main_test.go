@@ -40,6 +40,7 @@ var rights = []rbacv1.PolicyRule{
 	{APIGroups: []string{"fairlead.io"}, Resources: []string{"agents"}, Verbs: []string{"get", "list", "watch", "create"}},
 	{APIGroups: []string{"fairlead.io"}, Resources: []string{"agents/status"}, Verbs: []string{"patch"}},
 	{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "update"}},
 }
 

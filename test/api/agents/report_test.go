@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,6 +47,40 @@ func TestObjectGone(t *testing.T) {
 		return err
 	})
 	a.ready("made again", "gone-1")
+}
+
+// A Node that is deleted and made again is another one: the Agent object belongs to that,
+// and does not go with the former.
+func TestNodeMadeAnew(t *testing.T) {
+	a := newAgents(t, false)
+	a.start("198.51.100.1", "anew-1")
+	a.ready("started", "anew-1")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "anew-1"}}
+	if err := theRig.Client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "anew-1"}}
+	if err := theRig.Client.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.51.100.1"}}
+	if err := theRig.Client.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	o, err := a.get("anew-1")
+	if err == nil {
+		err = theRig.Client.Delete(t.Context(), o) // as the garbage collector does
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig.Eventually(t, "the object is the new Node's", func() error {
+		o, err := a.get("anew-1")
+		if err == nil && (len(o.OwnerReferences) != 1 || o.OwnerReferences[0].UID != node.UID || o.Status.Version != agentsim.Version) {
+			err = fmt.Errorf("%+v, and the Node is %s", o, node.UID)
+		}
+		return err
+	})
 }
 
 // patch writes into an Agent's status, as somebody else.

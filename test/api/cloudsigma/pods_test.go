@@ -30,9 +30,13 @@ func removePods(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	if _, err := theRig.Kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
+	rig.Eventually(t, "pods have an account", func() error { // the namespace comes a moment after the API server
+		_, err := theRig.Kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Create(ctx, account, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
 	now := int64(0)
 	if err := theRig.Kube.CoreV1().Pods(metav1.NamespaceSystem).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, podLabel); err != nil {
 		t.Error(err)

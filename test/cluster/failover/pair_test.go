@@ -27,6 +27,7 @@ func newPair(t *testing.T) *pair {
 	agentsRun(t, nodes...)
 	for _, node := range nodes {
 		eventually(t, func() error { return meetsAll(t.Context(), node) })
+		eventually(t, func() error { return hasNothing(t.Context(), node) })
 	}
 	running[nodes[2]].terminate(t)
 	for i := range 6 {
@@ -49,6 +50,19 @@ func meetsAll(ctx context.Context, node string) error {
 	}
 	if want := fmt.Sprintf("\nfairlead_agent_members %d\n", len(nodes)); !strings.Contains(metrics, want) {
 		return fmt.Errorf("the agent of %s does not know all others yet", node)
+	}
+	return nil
+}
+
+// hasNothing says whether a node announces nothing, as it should when an earlier test
+// has removed its Services: it would keep these addresses for new ones.
+func hasNothing(ctx context.Context, node string) error {
+	metrics, err := running[node].get(ctx, running[node].metrics, "/metrics")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(metrics, "\nfairlead_agent_announced_addresses 0\n") {
+		return fmt.Errorf("the agent of %s still announces addresses", node)
 	}
 	return nil
 }
