@@ -133,14 +133,8 @@ func swap(t *testing.T, mode string) {
 	if diff := cmp.Diff(before, map[string]any{"server": c.server(node)["nics"], "tags": c.tagged(address)}); diff != "" {
 		t.Errorf("the cloud has changed:\n%s", diff)
 	}
-	rules, err := c.Exec(t.Context(), node, "iptables-save", "-t", "nat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(rules)) {
-		if strings.Contains(line, "--dport 80 ") {
-			t.Errorf("left behind: %s", line)
-		}
+	if left := c.rules(node); len(left) > 0 {
+		t.Errorf("left behind:\n%s", strings.Join(left, ""))
 	}
 	for _, r := range asking.Stop() {
 		if t.Logf("%d connections made, longest gap %v", len(r.Made), r.Gap); r.Gap > 10*time.Second {
@@ -158,12 +152,27 @@ func (c *cluster) old(address, node string) {
 	pod := c.kubectl("get", "pods", "--selector=app=nginx", "--output=jsonpath={.items[0].status.podIP}")
 	c.apply(strings.NewReplacer("ADDRESS", address, "DASHED", strings.ReplaceAll(address, ".", "-"), "NODE", node, "POD", pod).Replace(oldPod))
 	c.kubectl("patch", "service", "nginx-lb", "--subresource=status", "--type=merge", `--patch={"status":{"loadBalancer":{"ingress":[{"ip":"`+address+`"}]}}}`)
-	c.eventually("the old pod runs", time.Minute, func(context.Context) error {
-		if len(c.carriers(c.t.Context(), address, node)) == 0 {
+	c.eventually("the old pod has added its alias and its three rules", time.Minute, func(context.Context) error {
+		if len(c.carriers(c.t.Context(), address, node)) == 0 || len(c.rules(node)) != 3 {
 			return errors.New(c.kubectl("get", "pods", "--namespace=kube-system"))
 		}
 		return nil
 	})
+}
+
+// rules are the original's on a node.
+func (c *cluster) rules(node string) (rules []string) {
+	c.t.Helper()
+	all, err := c.Exec(c.t.Context(), node, "iptables-save", "-t", "nat")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(all)) {
+		if strings.Contains(line, "--dport 80 ") {
+			rules = append(rules, line)
+		}
+	}
+	return rules
 }
 
 // guideScript is the one that the guide gives.
