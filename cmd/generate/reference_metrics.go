@@ -98,14 +98,15 @@ func sharedLabels(path string) (map[string]string, error) {
 }
 
 // metricOf reads prometheus.NewDesc(name, help, labels, …), whose values are
-// gauges, or counters if the name ends in _total, the options of the client's own counters, gauges and histograms, and
-// prometheus.New…Vec(options, labels).
+// gauges, or counters if the name is ours and ends in _total; the options of the
+// client's own counters, gauges and histograms; and prometheus.New…Vec(options,
+// labels).
 func metricOf(n ast.Node) (metric, bool) {
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		if selected(n.Fun) == "NewDesc" {
 			kind := "gauge"
-			if strings.HasSuffix(text(n.Args[0]), "_total") {
+			if strings.HasPrefix(text(n.Args[0]), "fairlead_") && strings.HasSuffix(text(n.Args[0]), "_total") {
 				kind = "counter"
 			}
 			return metric{name: text(n.Args[0]), kind: kind, help: text(n.Args[1]), labels: list(n.Args[2])}, true
