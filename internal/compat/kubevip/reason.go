@@ -26,8 +26,8 @@ const (
 
 // Reasons on Services whose address is assigned by DHCP.
 const (
-	LeftToLease      lb.Code = "LeftToLease"
-	LeaseWishIgnored lb.Code = "LeaseWishIgnored"
+	LeftToLease       lb.Code = "LeftToLease"
+	LeaseWishIgnored  lb.Code = "LeaseWishIgnored"
 	LeaseNotPermitted lb.Code = "LeaseNotPermitted"
 )
 
