@@ -54,11 +54,10 @@ func TestLoopTellsThatItsKernelRefuses(t *testing.T) {
 // What the kernel of another node refuses is taken by this one, which is not preferred.
 func TestLoopTakesWhatAnotherKernelRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newCluster(), []string{"b"}, nil)
-		a := nodeObject("a", "192.0.2.1")
+		cluster, a := newCluster(), nodeObject("a", "192.0.2.1")
 		a.Spec.Unschedulable = true
-		r.cluster.put(a)
-		r.changed(a)
+		cluster.put(a)
+		r := start(t, cluster, []string{"b"}, nil)
 		after(5 * time.Second)
 		r.has("b is preferred", false)
 		r.group.claim(vip, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 1, Refused: true})

@@ -138,12 +138,12 @@ func (c *classes) needNodes() bool {
 	return false
 }
 
-// slimNodeStatus keeps a node's addresses, and whether it is ready.
+// slimNodeStatus keeps a node's addresses, and whether it is ready and since when.
 func slimNodeStatus(s *corev1.NodeStatus) corev1.NodeStatus {
 	out := corev1.NodeStatus{Addresses: s.Addresses}
 	for _, c := range s.Conditions {
 		if c.Type == corev1.NodeReady {
-			out.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+			out.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
 		}
 	}
 	return out

@@ -71,7 +71,7 @@ func lostAgents(list []v1alpha1.Agent, nodes []corev1.Node) map[string]lb.Reason
 // kubelet fell silent: only the kubelet is gone.
 func objects(a *v1alpha1.Agent, silent time.Time) bool {
 	c := meta.FindStatusCondition(a.Status.Conditions, agentReady)
-	return c != nil && c.Status != metav1.ConditionUnknown && !c.LastTransitionTime.Time.Before(silent)
+	return c != nil && c.Status != metav1.ConditionUnknown && !silent.IsZero() && !c.LastTransitionTime.Time.Before(silent)
 }
 
 // marked returns the status that a should have, given why it is lost (nil if it is

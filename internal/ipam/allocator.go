@@ -13,9 +13,10 @@ import (
 
 // Allocator has all pools, all Services and the addresses that they hold. Use New.
 type Allocator struct {
-	pools []*pool // in the order in which they are tried
-	byKey map[lb.PoolKey]*pool
-	cover cover
+	evaluating *service // nil if none is being evaluated
+	pools      []*pool  // in the order in which they are tried
+	byKey      map[lb.PoolKey]*pool
+	cover      cover
 
 	// Whose addresses are that are not Services'. External IPs are what Services name
 	// in their specs.

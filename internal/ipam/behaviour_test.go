@@ -328,3 +328,21 @@ func TestNotesAreContested(t *testing.T) {
 		}
 	}
 }
+
+// A Service that gets a lease, but not the address of the other family that it needs,
+// gives the lease back. With a quota that must end, too.
+func TestLeaseWithoutTheOtherFamily(t *testing.T) {
+	a := New()
+	pool := poolOf("edge", "192.0.2.0/30")
+	pool.Quota = 2
+	a.SetPools([]lb.Pool{pool})
+	r := requestOf("a", 1)
+	r.Families, r.Policy = []lb.Family{lb.IPv6, lb.IPv4}, lb.RequireDualStack
+	r.DHCP[lb.IPv4], r.Leased = true, []netip.Addr{addr("198.51.100.4")}
+	if v, _ := a.Settle(r, nil); len(v.Addresses) > 0 {
+		t.Errorf("has %s", prose.Addrs(v.Addresses))
+	}
+	if n := len(a.pools[0].perNamespace); n > 0 {
+		t.Errorf("%d namespaces are charged", n)
+	}
+}

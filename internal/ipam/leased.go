@@ -139,7 +139,8 @@ func (a *Allocator) charge(s *service, f lb.Family, x netip.Addr) {
 	}
 }
 
-// refund is the inverse of charge. Others of the namespace may have waited for that.
+// refund is the inverse of charge. Others of the namespace may have waited for that;
+// evaluate tells them at its end, because it may take the lease again.
 func (a *Allocator) refund(s *service, f lb.Family) {
 	p, namespace := s.charged[f], s.req.Service.Namespace
 	if p == nil {
@@ -149,6 +150,12 @@ func (a *Allocator) refund(s *service, f lb.Family) {
 	if p.perNamespace[namespace]--; p.perNamespace[namespace] == 0 {
 		delete(p.perNamespace, namespace)
 	}
+	if a.evaluating != s {
+		a.noteRefund(namespace, p)
+	}
+}
+
+func (a *Allocator) noteRefund(namespace string, p *pool) {
 	a.changes++
 	a.notes = append(a.notes, note{namespace: namespace, pool: p})
 }

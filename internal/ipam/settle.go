@@ -33,7 +33,8 @@ func wants(r *lb.Request, f lb.Family) bool {
 // If nothing of that has changed since, nothing changes.
 func (a *Allocator) evaluate(s *service) {
 	a.unwait(s)
-	was := s.has
+	was, charged := s.has, s.charged
+	a.evaluating = s
 	a.leaveClusterIPs(s)
 	var lack lack
 	if s.req.Invalid != nil {
@@ -47,8 +48,12 @@ func (a *Allocator) evaluate(s *service) {
 			lack = a.pursue(s)
 		}
 	}
+	a.evaluating = nil
 	s.lacking = lack.reason != nil || lack.second || lack.lease
 	for _, f := range lb.Families {
+		if p := charged[f]; p != nil && s.charged[f] != p {
+			a.noteRefund(s.req.Service.Namespace, p)
+		}
 		if s.has[f] != was[f] {
 			if was[f].IsValid() {
 				s.loses(was[f])

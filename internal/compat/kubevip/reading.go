@@ -76,7 +76,7 @@ func (r *Reading) Amend(q *lb.Request, s *lb.Service, in compat.Class) {
 	if r.Honours(in) {
 		r.Config.amend(q, s)
 	} else if words := dhcpWords(s); len(words) > 0 && r.unread == "" {
-		reason := Reasons.With(DHCPNotPermitted, prose.And(words)+map[bool]string{true: " is", false: " are"}[len(words) == 1], r.key)
+		reason := Reasons.With(LeaseNotPermitted, prose.And(words)+map[bool]string{true: " is", false: " are"}[len(words) == 1], r.key)
 		q.Ignored = &reason
 	}
 	if !r.Honours(in) && strings.HasPrefix(s.Annotations[native.AnnotationAllocatedFrom], string(Name)+"/") {

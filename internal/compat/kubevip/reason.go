@@ -26,9 +26,9 @@ const (
 
 // Reasons on Services whose address is assigned by DHCP.
 const (
-	LeftToLease      lb.Code = "LeftToLease"
-	LeaseWishIgnored lb.Code = "LeaseWishIgnored"
-	DHCPNotPermitted lb.Code = "DHCPNotPermitted"
+	LeftToLease       lb.Code = "LeftToLease"
+	LeaseWishIgnored  lb.Code = "LeaseWishIgnored"
+	LeaseNotPermitted lb.Code = "LeaseNotPermitted"
 )
 
 // Reasons that only kube-vip's format has.
@@ -53,7 +53,7 @@ var Reasons = lb.Table{
 		Means: "The Service's address is assigned by DHCP. An annotation about the DHCP request cannot be used, so the agent sends the request without it.",
 		Do:    "Correct the annotation that the sentence names, or remove it.",
 		Text:  "The agent ignores part of the Service's DHCP settings: %s. Correct or remove that.", Sample: []any{`annotation kube-vip.io/hwaddr is "web", which is not a MAC address of six bytes such as 02:00:5e:10:00:01`}},
-	DHCPNotPermitted: {On: "Service", Ready: true, Warning: true,
+	LeaseNotPermitted: {On: "Service", Ready: true, Warning: true,
 		Means: "The Service requests an address by DHCP, or says something about that. It has no effect, because no administrator has permitted it.",
 		Do:    "Remove what the sentence names from the Service. If users shall have addresses by DHCP, an administrator creates the ConfigMap, or lists kube-vip first in the pools of the Service's class.",
 		Text:  "No administrator has permitted DHCP, so %s without effect. To permit it, create ConfigMap %s, or list kube-vip first in the pools of the Service's class.", Sample: []any{"annotation kube-vip.io/hwaddr is", "kube-system/kubevip"}},
