@@ -87,7 +87,7 @@ func (a *agent) reportTenants(addr netip.Addr, h *holding, reason lb.Reason, las
 		if _, unshareable := a.directory.advertisements(addr, o); unshareable {
 			refused = append(refused, t)
 			if !t.among(h.refused) {
-				event(lb.NotAnnounced.With(addr, elect.Outcome{Why: elect.Unshareable}))
+				event(lb.NotAnnounced.With(addr, elect.Outcome{Why: elect.Unshareable}.Advice()))
 			}
 			continue
 		}
@@ -168,7 +168,7 @@ func (a *agent) reportRefused(addr netip.Addr, o elect.Outcome) {
 	if why := o.String(); a.refused[addr] != why {
 		a.refused[addr] = why
 		a.log.Warn("no node can announce the address", "address", addr, "why", why)
-		a.event(addr, lb.NotAnnounced.With(addr, why))
+		a.event(addr, lb.NotAnnounced.With(addr, o.Advice()))
 	}
 }
 
