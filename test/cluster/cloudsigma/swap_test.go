@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/client"
@@ -102,18 +101,7 @@ func swap(t *testing.T, mode string) {
 		t.Fatal(err)
 	}
 	c.install()
-	c.eventually("Fairlead serves the Service", time.Minute, func(ctx context.Context) error {
-		s, err := c.kube.CoreV1().Services("default").Get(ctx, "nginx-lb", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, is := range s.Status.Conditions {
-			if is.Type == "fairlead.io/Ready" && is.Status == metav1.ConditionTrue {
-				return nil
-			}
-		}
-		return fmt.Errorf("conditions: %v", s.Status.Conditions)
-	})
+	c.kubectl("wait", "service/nginx-lb", "--for=condition=fairlead.io/Ready", "--timeout=2m")
 	if got := c.address("nginx-lb"); got != address {
 		t.Errorf("the Service has %s now", got)
 	}
