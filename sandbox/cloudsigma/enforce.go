@@ -29,10 +29,10 @@ func (s *Simulator) Enforce(ctx context.Context, netns string) error {
 	for {
 		ports, about, again := s.Ports()
 		if rules := ruleset(ports, about); rules != last {
-			if err := loadRules(ctx, netns, rules); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
+			switch err := loadRules(ctx, netns, rules); {
+			case ctx.Err() != nil:
+				return nil
+			case err != nil:
 				return err
 			}
 			last = rules

@@ -1,6 +1,7 @@
 package cloudsigma_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func FuzzRequests(f *testing.F) {
 			"/api/2.0/subscriptions/", "/sandbox/knobs", "/sandbox/subscribe", "/sandbox/servers", "/sandbox/tags", "/sandbox/interfere",
 			"/realms/cloudsigma/protocol/openid-connect/token", "/service_provider/api/v1/user/impersonate",
 		} {
-			for _, method := range []string{"POST", "PUT", "PATCH"} {
+			for _, method := range []string{http.MethodPost, "PUT", "PATCH"} {
 				f.Add(method, path, body)
 			}
 		}
