@@ -33,7 +33,7 @@ func FuzzRequests(f *testing.F) {
 		c := newCloud(t, cloudsigma.Knobs{})
 		tag := c.AddTag("t", first.String())
 		names := strings.NewReplacer("V", c.node.UUID, "T", tag.UUID)
-		r := httptest.NewRequest("POST", "http://127.0.0.1/x", strings.NewReader(names.Replace(body)))
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/x", strings.NewReader(names.Replace(body)))
 		r.Header.Set("Authorization", "Bearer "+c.Token())
 		r.Method, r.URL.Path = method, strings.NewReplacer("/V/", "/"+c.node.UUID+"/", "/T/", "/"+tag.UUID+"/").Replace(path)
 		w := httptest.NewRecorder()
