@@ -52,7 +52,12 @@ func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	s := &w.Service
 	published := s.Published()
 	o := &observation{account: a, nodes: candidates(w.Nodes, a, localTo(s, w.Endpoints), b.pods != nil)}
-	o.desired = Desired{Cluster: compat.ClusterTag(b.cluster), Service: compat.ServiceTag(s.Key), Keep: map[netip.Addr][]string{}, Published: map[netip.Addr]bool{}}
+	o.desired = Desired{Cluster: compat.ClusterTag(b.cluster), Service: compat.ServiceTag(s.Key), Keep: map[netip.Addr][]string{}, Published: map[netip.Addr]bool{}, Ours: map[string]bool{}}
+	for i := range o.nodes {
+		if s := o.nodes[i].server; s != nil {
+			o.desired.Ours[s.UUID] = true
+		}
+	}
 	for _, addr := range published {
 		o.desired.Published[addr] = true
 	}
