@@ -50,11 +50,12 @@ func addCloudSigma(_ context.Context, o *controller.Options, use inCloud) error 
 		class := o.Config.Class("")
 		b := backend.Options{Client: client, Cluster: o.Config.ClusterName, Log: o.Log,
 			Unclassed: class != nil && class.Backend == config.CloudSigma}
+		pods, err := carrypods.New(o.REST, o.Log)
+		if err != nil {
+			return err
+		}
+		b.OldPod = pods.NodeOf
 		if o.Config.CloudSigma.Pods {
-			pods, err := carrypods.New(o.REST, o.Log)
-			if err != nil {
-				return err
-			}
 			b.Pods, b.PodImage, b.PodInterface = pods, use.podImage, o.Config.CloudSigma.Interface
 			o.Log.Info("pods carry addresses: agents are not used", "image", use.podImage)
 		}
