@@ -47,12 +47,24 @@ func (o *observation) block(r lb.Reason) {
 	o.blocked = &r
 }
 
+// soon has the Service looked at again after so long, or earlier.
+func (o *observation) soon(after time.Duration) {
+	if o.again == 0 || after < o.again {
+		o.again = after
+	}
+}
+
 // observe decides what a Service is to have.
 func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	s := &w.Service
 	published := s.Published()
 	o := &observation{account: a, nodes: candidates(w.Nodes, a, localTo(s, w.Endpoints), b.pods != nil)}
-	o.desired = Desired{Cluster: compat.ClusterTag(b.cluster), Service: compat.ServiceTag(s.Key), Keep: map[netip.Addr][]string{}, Published: map[netip.Addr]bool{}}
+	o.desired = Desired{Cluster: compat.ClusterTag(b.cluster), Service: compat.ServiceTag(s.Key), Keep: map[netip.Addr][]string{}, Published: map[netip.Addr]bool{}, Ours: map[string]bool{}}
+	for i := range o.nodes {
+		if s := o.nodes[i].server; s != nil {
+			o.desired.Ours[s.UUID] = true
+		}
+	}
 	for _, addr := range published {
 		o.desired.Published[addr] = true
 	}
@@ -84,9 +96,16 @@ func (b *Backend) wanted(o *observation, w *lb.Want, addr netip.Addr) {
 	for key := range b.holders(addr, w) {
 		o.desired.Keep[addr] = append(o.desired.Keep[addr], compat.ServiceTag(key))
 	}
-	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), b.chosen[addr], b.pods != nil)
+	settles := b.settles(addr)
+	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), before{b.chosen[addr], settles > 0}, b.pods != nil)
+	if settles > 0 && p.Server == "" {
+		o.soon(settles)
+	}
 	if c, left := b.awaited(o, addr); c != nil {
-		p, o.again = placement{Address: addr}.on(c), left
+		o.soon(left)
+		if p = (placement{Address: addr}).on(c); len(o.account.attached(addr)) == 0 && c.carries(addr, o.account) {
+			p.Server = ""
+		}
 	}
 	if p.Why != "" {
 		o.block(Reasons.With(NoCarrier, addr, p.Why))
@@ -124,7 +143,8 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		}
 		if slices.Min(others) > b.cluster && m != nil && time.Since(m.contested) < patience {
 			o.block(Reasons.With(AddressTaken, addr, "cluster "+prose.And(quoted(others))+" has it, too"))
-			o.passing, o.again = true, contestPause
+			o.passing = true
+			o.soon(contestPause)
 			return false
 		}
 		o.desired.Yield = append(o.desired.Yield, addr)
@@ -139,7 +159,8 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 	}
 	if leaving := b.leaving(w, addr); leaving != "" {
 		o.block(Reasons.With(AddressTaken, addr, "Service "+leaving+" is about to leave it"))
-		o.passing, o.again = true, handOverPause
+		o.passing = true
+		o.soon(handOverPause)
 		return false
 	}
 	return true

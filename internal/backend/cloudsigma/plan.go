@@ -27,6 +27,8 @@ type Desired struct {
 	Free, Leave, Yield []netip.Addr
 	// Published says whether clients use an address: then moving it interrupts them.
 	Published map[netip.Addr]bool
+	// Ours are the servers of this cluster's nodes.
+	Ours map[string]bool
 }
 
 // Plan is what turns what there is into what is wanted: first tags, by which the
@@ -43,13 +45,19 @@ func Plan(d *Desired, a *account) lb.Plan {
 	}
 	for _, addr := range d.Free {
 		for _, id := range a.attached(addr) {
-			d.step(&p, a, lb.VerbDelete, addr, id)
+			if d.mayDetach(a, addr, id) {
+				d.step(&p, a, lb.VerbDelete, addr, id)
+			}
 		}
 	}
 	for _, addr := range d.Free {
 		tags := append(serviceTags(a, addr), compat.ManagedTag, d.Cluster)
-		if len(a.others(addr, d.cluster())) > 0 {
+		switch {
+		case len(a.others(addr, d.cluster())) == 0:
+		case d.Published[addr]:
 			tags = []string{d.Service, d.Cluster} // the others are theirs
+		default:
+			tags = []string{d.Cluster} // as below
 		}
 		d.untag(&p, a, addr, tags)
 	}
@@ -62,6 +70,13 @@ func Plan(d *Desired, a *account) lb.Plan {
 		d.untag(&p, a, addr, []string{d.Service})
 	}
 	return p
+}
+
+// mayDetach says whether an address that nobody here has any more is taken off a server.
+// If another cluster has claimed it, too, what is attached may be its: then only what
+// was published here goes, and only from a node of this cluster.
+func (d *Desired) mayDetach(a *account, addr netip.Addr, server string) bool {
+	return len(a.others(addr, d.cluster())) == 0 || d.Published[addr] && d.Ours[server]
 }
 
 func (d *Desired) cluster() string {

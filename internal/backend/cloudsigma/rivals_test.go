@@ -121,6 +121,27 @@ func TestClaimedAtTheSameTime(t *testing.T) {
 	}
 }
 
+// A Service goes while its address is contested: another cluster, whose Service has the
+// same name, has published and attached it. All that is there stays, but our claim.
+func TestDeletedWhileContested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := two(t, "dhcp", 1)
+		b.create("web")
+		b.settle()
+		theirs := b.claimed("192.0.2.10", webTag, "staging-1")
+		a.want("theirs", theirs...)
+		a.sim.AddTag("cluster:prod", "192.0.2.10") // at the same moment
+		web := a.create("web", func(s *corev1.Service) { s.Finalizers = []string{lb.CleanupFinalizer} })
+		a.restart()
+		a.delete(web)
+		a.settle()
+		a.want("our Service is gone", theirs...)
+		if len(a.services) > 0 {
+			t.Errorf("left: %v", a.services)
+		}
+	})
+}
+
 // An address that was asked for and is somebody else's is not touched, and the
 // Service says whose it is. It gets it when it is free.
 func TestTakenAddresses(t *testing.T) {
