@@ -87,7 +87,7 @@ func (a *agent) reportTenants(addr netip.Addr, h *holding, reason lb.Reason, las
 		if _, unshareable := a.directory.advertisements(addr, o); unshareable {
 			refused = append(refused, t)
 			if !t.among(h.refused) {
-				event(lb.NotAnnounced.With(addr, elect.Outcome{Why: elect.Unshareable}))
+				event(lb.NotAnnounced.With(addr, elect.Outcome{Why: elect.Unshareable}.Advice()))
 			}
 			continue
 		}
@@ -164,7 +164,7 @@ func (a *agent) reportRefused(addr netip.Addr, o elect.Outcome) {
 	case elect.NoNode, elect.NotAdvertised, elect.Unshareable:
 	}
 	if a.speaks() && (o.Why != elect.NoNode || !a.directory.placed(addr)) {
-		a.tellRefused(addr, lb.NotAnnounced.With(addr, o))
+		a.tellRefused(addr, lb.NotAnnounced.With(addr, o.Advice()))
 	}
 }
 

@@ -80,7 +80,7 @@ func silenceOf(addr netip.Addr, o elect.Outcome) (lb.Reason, bool) {
 	if o.Why == elect.NoEndpoint {
 		return lb.NoServingEndpoint.With(addr), true
 	}
-	return lb.NotAnnounced.With(addr, o), true
+	return lb.NotAnnounced.With(addr, o.Advice()), true
 }
 
 // noteOutcome takes over what the election says about an address.

@@ -130,7 +130,7 @@ func (d *Desired) attach(p *lb.Plan, a *account, at *placement, verb lb.Verb) {
 
 // step is one on the card of an address.
 func (d *Desired) step(p *lb.Plan, a *account, verb lb.Verb, addr netip.Addr, server string) {
-	s := lb.Step{Verb: verb, Kind: kindNIC, Name: addr.String(), ID: server, Body: addr, Why: "of server " + a.servers[server].Name}
+	s := lb.Step{Verb: verb, Kind: kindNIC, Name: addr.String(), ID: server, Body: addr, Part: "server " + a.servers[server].Name}
 	if d.Published[addr] {
 		s.Impact = lb.ImpactSeconds
 	}

@@ -283,7 +283,7 @@ func TestDryRun(t *testing.T) {
 		web := w.create("web", annotated("fairlead.io/dry-run", "true"))
 		w.sim.ResetLog()
 		out, err := w.look(web)
-		want := "assign tags cluster:prod, service:shop-web, managed-by:cloudsigma-ccm of 192.0.2.10; create NIC 192.0.2.10: of server worker-1; impact: none"
+		want := "assign tags cluster:prod, service:shop-web, managed-by:cloudsigma-ccm of 192.0.2.10; create NIC 192.0.2.10 of server worker-1; impact: none"
 		if err != nil || out.Reason.Code != lb.ChangesPlanned || out.Plan.String() != want || w.sim.Writes() != 0 || len(web.Finalizers) != 0 {
 			t.Errorf("%v, %s\n%s", err, out.Reason, out.Plan)
 		}
@@ -292,7 +292,7 @@ func TestDryRun(t *testing.T) {
 		web.Annotations["fairlead.io/dry-run"] = "true"
 		w.node("worker-1").Ready = false
 		out, err = w.look(web)
-		want = "delete NIC 192.0.2.10: of server worker-1 (seconds); create NIC 192.0.2.10: of server worker-2 (seconds); impact: seconds"
+		want = "delete NIC 192.0.2.10 of server worker-1 (seconds); create NIC 192.0.2.10 of server worker-2 (seconds); impact: seconds"
 		if err != nil || out.Plan.String() != want {
 			t.Errorf("%v, %s", err, out.Plan)
 		}
