@@ -35,6 +35,9 @@ const (
 // happens.
 const sigmaServices = 100
 
+// sigmaInFlight is how many of them the controller works on at the same time.
+const sigmaInFlight = 100
+
 // sigmaLatencies are how long the cloud takes to answer, one after the other.
 var sigmaLatencies = []time.Duration{0, 500 * time.Millisecond}
 
@@ -328,7 +331,7 @@ func (c *cluster) sigmaIdle(ctx context.Context, s settings) (rows []Row, err er
 		return nil, err
 	}
 	defer a.close(ctx, &err)
-	if err := a.control(ctx, s, "--cloud-resync", "1m"); err != nil {
+	if err := a.control(ctx, s, "--cloud-resync", "75s"); err != nil {
 		return nil, err
 	}
 	seen, err := c.look(ctx)
@@ -354,9 +357,8 @@ func (c *cluster) sigmaIdle(ctx context.Context, s settings) (rows []Row, err er
 		if err := pause(ctx, 10*time.Second); err != nil { // what belongs to it
 			return nil, err
 		}
-		if counts = a.Counts(); true {
-			a.ResetLog()
-		}
+		counts = a.Counts()
+		a.ResetLog()
 	}
 	what := fmt.Sprintf("idle resync of %d Services, each minute: ", sigmaServices)
 	others := 0

@@ -104,7 +104,7 @@ func (a *account) serveBare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = concurrently(ctx, len(list.Items), inFlight, func(i int) error {
+	err = concurrently(ctx, len(list.Items), sigmaInFlight, func(i int) error {
 		patch := fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, lb.CleanupFinalizer)
 		_, err := services.Patch(ctx, list.Items[i].Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
@@ -130,8 +130,8 @@ func (a *account) serveBare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return concurrently(ctx, len(list.Items), inFlight, func(i int) error {
-		patch := fmt.Appendf(nil, `{"metadata":{"finalizers":null},"status":{"loadBalancer":{"ingress":[{"ip":%q,"ipMode":"VIP"}]}}}`, addresses[i])
+	return concurrently(ctx, len(list.Items), sigmaInFlight, func(i int) error {
+		patch := fmt.Appendf(nil, `{"status":{"loadBalancer":{"ingress":[{"ip":%q,"ipMode":"VIP"}]}}}`, addresses[i])
 		_, err := services.Patch(ctx, list.Items[i].Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
