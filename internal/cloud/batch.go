@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Batches does changes of the same object one after the other, and those that
@@ -27,6 +28,31 @@ type Batch[C any] struct{ peek, take func() []C }
 
 // Waiting are the changes that wait now.
 func (b *Batch[C]) Waiting() []C { return b.peek() }
+
+// The least and the most time that a batch waits for others if nothing had to be read.
+const (
+	gatherStep = 5 * time.Millisecond
+	gatherMost = 50 * time.Millisecond
+)
+
+// Gather waits as long as changes keep coming, at most as long as reading took: a burst
+// is done by one batch, instead of a small one that all others wait for. One change that
+// is alone does not wait.
+func (b *Batch[C]) Gather(ctx context.Context, took time.Duration) {
+	step, most := max(gatherStep, took/10), max(gatherMost, took)
+	for before, began := 1, time.Now(); time.Since(began) < most; {
+		now := len(b.peek())
+		if now <= before {
+			return
+		}
+		before = now
+		select {
+		case <-time.After(step):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // Take ends the waiting and returns all changes.
 func (b *Batch[C]) Take() []C { return b.take() }

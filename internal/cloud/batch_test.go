@@ -147,3 +147,42 @@ func TestBatchesJoining(t *testing.T) {
 		}
 	})
 }
+
+// A burst is one batch, as long as it takes no longer than reading did.
+func TestBatchesGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var batches []int
+		b := NewBatches(func(ctx context.Context, _ string, batch *Batch[int]) []Outcome[int] {
+			<-time.After(500 * time.Millisecond)
+			batch.Gather(ctx, 500*time.Millisecond)
+			n := len(batch.Take())
+			batches = append(batches, n)
+			<-time.After(time.Second)
+			return make([]Outcome[int], n)
+		})
+		burst := func(n int, every time.Duration) time.Duration {
+			batches = nil
+			began := time.Now()
+			var all sync.WaitGroup
+			for i := range n {
+				all.Go(func() {
+					<-time.After(time.Duration(i) * every)
+					if _, err := b.Do(t.Context(), "x", i); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			return time.Since(began)
+		}
+		if took := burst(1, 0); took != 1500*time.Millisecond || fmt.Sprint(batches) != "[1]" {
+			t.Error("alone:", took, batches)
+		}
+		if burst(90, 10*time.Millisecond); fmt.Sprint(batches) != "[90]" {
+			t.Error("a burst:", batches)
+		}
+		if burst(300, 10*time.Millisecond); fmt.Sprint(batches) != "[100 200]" {
+			t.Error("without an end:", batches)
+		}
+	})
+}

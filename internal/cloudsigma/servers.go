@@ -92,7 +92,9 @@ func (e *MoveError) Error() string { return e.Err.Error() }
 func (e *MoveError) Unwrap() error { return e.Err }
 
 func (s *Servers) change(ctx context.Context, uuid string, b *cloud.Batch[serverChange]) []cloud.Outcome[*Server] {
+	began := time.Now()
 	before, err := s.before(ctx, uuid, b)
+	b.Gather(ctx, time.Since(began))
 	changes := b.Take()
 	if err != nil {
 		return failAll(make([]cloud.Outcome[*Server], len(changes)), err)

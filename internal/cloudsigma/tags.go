@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"fairlead.io/internal/cloud"
 )
@@ -36,7 +37,9 @@ func newTags(c *cloud.Client) *Tags {
 	t := &Tags{Collection: collection(c, "tag", "tags/", "", func(t *Tag) string { return t.UUID })}
 	t.ListCache = cloud.NewListCache(t.List, t.ID)
 	t.changes = cloud.NewBatches(func(ctx context.Context, _ string, b *cloud.Batch[[]TagChange]) []cloud.Outcome[[]Tag] {
+		began := time.Now()
 		now, err := t.Now(ctx)
+		b.Gather(ctx, time.Since(began))
 		return t.changeAll(ctx, b.Take(), now, err)
 	})
 	return t

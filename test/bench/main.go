@@ -60,6 +60,7 @@ var groups = []group{
 	{"agent", agentCost},
 	{"cloud", cloud},
 	{"cloudsigma", sigma},
+	{"cloudsigma-failover", sigmaFailover},
 }
 
 func main() {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,6 +38,10 @@ const sigmaServices = 100
 
 // sigmaInFlight is how many of them the controller works on at the same time.
 const sigmaInFlight = 100
+
+// sigmaApart is the time between two changes: what the controller has read for one is too
+// old for the next.
+const sigmaApart = 3 * time.Second
 
 // sigmaLatencies are how long the cloud takes to answer, one after the other.
 var sigmaLatencies = []time.Duration{0, 500 * time.Millisecond}
@@ -151,6 +156,9 @@ func (a *account) control(ctx context.Context, s settings, args ...string) (err 
 
 // close ends the controller and takes everything away.
 func (a *account) close(ctx context.Context, err *error) {
+	if a.process == nil {
+		*err = errors.Join(*err, a.leaveBare(ctx))
+	}
 	*err = errors.Join(*err, a.cluster.remove(ctx))
 	if a.process != nil {
 		*err = errors.Join(*err, poll(ctx, "all Services are gone", pollEvery, func() (bool, error) {
@@ -185,6 +193,17 @@ func (a *account) served(ctx context.Context, name string) error {
 	})
 }
 
+// allServed waits until all Services have an address.
+func (a *account) allServed(ctx context.Context) error {
+	return poll(ctx, "all Services are served", 10*time.Millisecond, func() (bool, error) {
+		list, err := a.cluster.kube.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return false, err
+		}
+		return !slices.ContainsFunc(list.Items, func(s corev1.Service) bool { return !published(&s) }), nil
+	})
+}
+
 // carrier is the node that a Service names as that of its address.
 func (a *account) carrier(ctx context.Context, name string) (string, error) {
 	service, err := a.cluster.kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -209,7 +228,9 @@ func (c *cluster) sigmaCalls(ctx context.Context, s settings, latency time.Durat
 	}
 	calls, seconds := map[string][]float64{}, map[string][]float64{}
 	measure := func(what string, begin, done func() error) error {
-		// A list that is due while it happens is none of its calls.
+		if err := pause(ctx, sigmaApart); err != nil {
+			return err
+		}
 		a.ResetLog()
 		began := time.Now()
 		if err := begin(); err != nil {
@@ -220,13 +241,13 @@ func (c *cluster) sigmaCalls(ctx context.Context, s settings, latency time.Durat
 		}
 		seconds[what] = append(seconds[what], time.Since(began).Seconds())
 		n := 0
-		for _, r := range a.Log() {
+		for _, r := range a.Log() { // without the look at all servers that may be due
 			if r.Path != "/api/2.0/servers/detail/" || strings.Contains(r.Query, "uuid=") {
 				n++
 			}
 		}
 		calls[what] = append(calls[what], float64(n))
-		return pause(ctx, 100*time.Millisecond)
+		return nil
 	}
 	services := c.kube.CoreV1().Services(namespace)
 	for range s.rounds {
@@ -289,27 +310,22 @@ func (c *cluster) sigmaAtOnce(ctx context.Context, s settings, latency time.Dura
 		if err != nil {
 			return err
 		}
-		seen, err := c.look(ctx)
-		if err != nil {
-			return err
-		}
 		a.ResetLog()
 		began := time.Now()
-		if err := concurrently(ctx, sigmaServices, inFlight, func(i int) error { return a.create(ctx, fmt.Sprintf("web-%05d", i)) }); err != nil {
-			return err
+		err = concurrently(ctx, sigmaServices, inFlight, func(i int) error { return a.create(ctx, fmt.Sprintf("web-%05d", i)) })
+		if err == nil && i == 1 {
+			err = a.serveBare(ctx)
 		}
-		if i == 1 {
-			if err := a.serveBare(ctx); err != nil {
-				return err
-			}
+		if err == nil {
+			err = a.allServed(ctx)
 		}
-		at, err := seen.first(ctx, sigmaServices)
 		if err != nil {
 			return err
 		}
-		seconds[i] = append(seconds[i], last(at).Sub(began).Seconds())
+		took := time.Since(began).Seconds()
+		seconds[i] = append(seconds[i], took)
 		calls[i] = append(calls[i], float64(len(a.Log())))
-		progress("  %d Services, %s, %s: %.2f s, %d calls", sigmaServices, latency, sides[i], last(at).Sub(began).Seconds(), len(a.Log()))
+		progress("  %d Services, %s, %s: %.2f s, %d calls", sigmaServices, latency, sides[i], took, len(a.Log()))
 		return nil
 	})
 	if err != nil {
@@ -334,14 +350,10 @@ func (c *cluster) sigmaIdle(ctx context.Context, s settings) (rows []Row, err er
 	if err := a.control(ctx, s, "--cloud-resync", "75s"); err != nil {
 		return nil, err
 	}
-	seen, err := c.look(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if err := concurrently(ctx, sigmaServices, inFlight, func(i int) error { return a.create(ctx, fmt.Sprintf("web-%05d", i)) }); err != nil {
 		return nil, err
 	}
-	if _, err := seen.first(ctx, sigmaServices); err != nil {
+	if err := a.allServed(ctx); err != nil {
 		return nil, err
 	}
 	addresses := cloudsigma.Call{Method: http.MethodGet, Kind: cloudsigma.IPs}

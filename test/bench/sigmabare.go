@@ -137,6 +137,19 @@ func (a *account) serveBare(ctx context.Context) error {
 	})
 }
 
+// leaveBare takes the finalizers off.
+func (a *account) leaveBare(ctx context.Context) error {
+	services := a.cluster.kube.CoreV1().Services(namespace)
+	list, err := services.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	return concurrently(ctx, len(list.Items), sigmaInFlight, func(i int) error {
+		_, err := services.Patch(ctx, list.Items[i].Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		return err
+	})
+}
+
 // claim tags addresses: those of the cluster first, then all others, then looks at them.
 func (b *bareCloud) claim(ctx context.Context, services []corev1.Service, addresses []string) error {
 	var tags sigmaList
