@@ -46,11 +46,12 @@ func pools(a *account, cluster string, services []lb.Service) []lb.Pool {
 			published[addr] = true
 		}
 	}
+	a.published = published
 	var static, dynamic netipx.IPSetBuilder
 	for addr, ip := range a.ips {
 		switch {
 		case lb.Unusable(netipx.IPRangeFrom(addr, addr)) != "":
-		case !published[addr] && taken(a, cluster, addr) != "" || servers(a, addr):
+		case !published[addr] && taken(a, cluster, addr) != "" || a.owner(addr) != nil:
 		case ip.Subscribed():
 			static.Add(addr)
 		default:
@@ -58,20 +59,6 @@ func pools(a *account, cluster string, services []lb.Service) []lb.Pool {
 		}
 	}
 	return []lb.Pool{pool(compat.Static, &static, false), pool(compat.Dynamic, &dynamic, true)}
-}
-
-// servers says whether an address is a server's own: that of its first public card.
-func servers(a *account, addr netip.Addr) bool {
-	for _, s := range a.servers {
-		own := s.PublicNIC()
-		if own == nil {
-			continue
-		}
-		if slices.Contains(own.Runtime, addr) || own.V4 != nil && own.V4.Addr == addr || own.V6 != nil && own.V6.Addr == addr {
-			return true
-		}
-	}
-	return false
 }
 
 func pool(name string, addresses *netipx.IPSetBuilder, onRequest bool) lb.Pool {

@@ -1,6 +1,7 @@
 package cloudsigma
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -55,6 +56,12 @@ func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	o.desired = Desired{Cluster: compat.ClusterTag(b.cluster), Service: compat.ServiceTag(s.Key), Keep: map[netip.Addr][]string{}, Published: map[netip.Addr]bool{}}
 	for _, addr := range published {
 		o.desired.Published[addr] = true
+	}
+	a.published, a.nodes = o.desired.Published, map[string]bool{}
+	for i := range o.nodes {
+		if s := o.nodes[i].server; s != nil {
+			a.nodes[s.UUID] = true
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,6 +118,9 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		case !owned:
 			o.block(Reasons.With(AddressMissing, addr))
 			return false
+		case a.owner(addr) != nil:
+			o.block(Reasons.With(AddressTaken, addr, ownAddress(a.owner(addr))))
+			return false
 		case len(others) > 0:
 			o.tell = append(o.tell, Reasons.With(AddressTaggedTwice, prose.And(quoted(others)), addr))
 		}
@@ -128,6 +138,9 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 			return false
 		}
 		o.desired.Yield = append(o.desired.Yield, addr)
+	}
+	if mine && len(others) == 0 && a.stranger(addr) != "" {
+		o.desired.Yield = append(o.desired.Yield, addr) // somebody attached it meanwhile
 	}
 	if why := taken(a, b.cluster, addr); why != "" {
 		o.block(Reasons.With(AddressTaken, addr, why))
@@ -155,7 +168,12 @@ func taken(a *account, cluster string, addr netip.Addr) string {
 		return "the CloudSigma account does not have it"
 	case len(others) > 0:
 		return "cluster " + prose.And(quoted(others)) + " has it"
+	case a.owner(addr) != nil:
+		return ownAddress(a.owner(addr))
 	case mine:
+		if id := a.stranger(addr); id != "" {
+			return "server " + prose.Quote(nameOf(a, id)) + " has it"
+		}
 		return ""
 	case a.served(addr):
 		return "it has the tag of a Service, and of no cluster"
@@ -163,6 +181,10 @@ func taken(a *account, cluster string, addr netip.Addr) string {
 		return "server " + prose.Quote(nameOf(a, ip.Server.UUID)) + " has it"
 	}
 	return ""
+}
+
+func ownAddress(s *cloudsigma.Server) string {
+	return "server " + prose.Quote(cmp.Or(s.Name, s.UUID)) + " has it as its own"
 }
 
 func nameOf(a *account, server string) string {
@@ -220,7 +242,8 @@ func (b *Backend) leftover(o *observation, w *lb.Want, addr netip.Addr) {
 	holders := b.holders(addr, w)
 	if b.unclaimed(w, a, addr) {
 		// Somebody ended while it claimed the address, or let it go.
-		if len(holders) == 0 && b.knowsAll(w) {
+		// Neither leaves a card: one that is there was attached by somebody else.
+		if len(holders) == 0 && b.knowsAll(w) && len(a.attached(addr)) == 0 {
 			d.Free = append(d.Free, addr)
 		}
 		return
@@ -262,7 +285,7 @@ func (b *Backend) load(a *account, nodes []candidate, but netip.Addr) map[string
 		if s == nil {
 			continue
 		}
-		own := s.PublicNIC()
+		own := a.ownCard(s)
 		for j := range s.NICs {
 			for _, conf := range []*cloudsigma.IPConf{s.NICs[j].V4, s.NICs[j].V6} {
 				if conf != nil && conf.Addr.IsValid() && &s.NICs[j] != own {

@@ -41,8 +41,8 @@ func Plan(d *Desired, a *account) lb.Plan {
 			d.attach(&p, a, &d.Placed[i], verb)
 		}
 	}
-	for _, addr := range d.Free {
-		for _, id := range a.attached(addr) {
+	for _, addr := range slices.Concat(d.Free, d.Yield) {
+		for _, id := range d.detached(a, addr) {
 			d.step(&p, a, lb.VerbDelete, addr, id)
 		}
 	}
@@ -54,14 +54,28 @@ func Plan(d *Desired, a *account) lb.Plan {
 		d.untag(&p, a, addr, tags)
 	}
 	for _, addr := range d.Yield {
-		// The tag of the Service may be the other cluster's as well, which removes it if
-		// it is not.
-		d.untag(&p, a, addr, []string{d.Cluster})
+		tags := []string{d.Service, compat.ManagedTag, d.Cluster}
+		if len(a.others(addr, d.cluster())) > 0 {
+			// The tag of the Service may be the other cluster's as well, which removes it
+			// if it is not.
+			tags = []string{d.Cluster}
+		}
+		d.untag(&p, a, addr, tags)
 	}
 	for _, addr := range d.Leave {
 		d.untag(&p, a, addr, []string{d.Service})
 	}
 	return p
+}
+
+// detached are the servers that an address which goes is taken off. One that this
+// Service publishes, and no other cluster has tagged, is ours wherever it is: its node
+// may be gone. Any other may have been attached by somebody else, except to a node.
+func (d *Desired) detached(a *account, addr netip.Addr) []string {
+	if d.Published[addr] && len(a.others(addr, d.cluster())) == 0 {
+		return a.attached(addr)
+	}
+	return a.ours(a.attached(addr))
 }
 
 func (d *Desired) cluster() string {
