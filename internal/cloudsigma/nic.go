@@ -52,7 +52,9 @@ func (r *reference) UnmarshalJSON(raw []byte) error {
 		*r = reference(text)
 		return nil
 	}
-	var object Ref
+	var object struct {
+		UUID string `json:"uuid"`
+	}
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (s *Server) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return fmt.Errorf("read server: %w", err)
 	}
-	*s = Server{UUID: f.UUID, Name: f.Name, Status: f.Status, CPU: int(f.CPU), SMP: int(f.SMP), Mem: int64(f.Mem), raw: raw}
+	*s = Server{UUID: sameID(f.UUID), Name: f.Name, Status: f.Status, CPU: int(f.CPU), SMP: int(f.SMP), Mem: int64(f.Mem), raw: raw}
 	if f.Owner != nil {
 		s.Owner = f.Owner.UUID
 	}

@@ -43,19 +43,49 @@ func newTags(c *cloud.Client) *Tags {
 
 // List reads all tags with their resources.
 func (t *Tags) List(ctx context.Context) ([]Tag, error) {
+	var all []Tag
 	for range 2 {
 		detailed := t.detailed.Load()
 		path := t.path
 		if detailed {
 			path += "detail/"
 		}
-		all, err := t.list(ctx, path)
+		var err error
+		all, err = t.list(ctx, path)
 		if err != nil || !slices.ContainsFunc(all, func(tag Tag) bool { return !tag.whole }) {
 			return all, err
 		}
+		if slices.ContainsFunc(all, func(tag Tag) bool { return tag.whole }) {
+			break // those of others are not in the other list either
+		}
 		t.detailed.Store(!detailed)
 	}
-	return nil, errors.New("list all tags: they have no resources in the answer")
+	for i := range all {
+		if !all[i].whole {
+			if err := t.askIfEmpty(ctx, &all[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// askIfEmpty finds out whether a tag without resources in the list has none. If it were
+// taken for empty and is not, it would lose what others have put on it.
+func (t *Tags) askIfEmpty(ctx context.Context, tag *Tag) error {
+	path, err := t.one(tag.UUID)
+	if err != nil {
+		return err
+	}
+	ips, err := t.page(ctx, path+"ips/", 0)
+	if err != nil {
+		return err
+	}
+	if ips.Objects == nil || len(*ips.Objects) > 0 {
+		return errors.New("list all tags: they have no resources in the answer")
+	}
+	tag.whole = true
+	return nil
 }
 
 // Change makes changes and returns all tags as they were read afterwards. What is
