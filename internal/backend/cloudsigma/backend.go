@@ -111,6 +111,11 @@ func (b *Backend) sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 		return failed(&w, err), err
 	}
 	defer unlock()
+	if w.Gone && seen.elsewhere() {
+		out := failed(&w, errElsewhere)
+		out.Reason, out.Again = Reasons.With(AccessDenied, errElsewhere), maxRetry
+		return out, nil
+	}
 	out := lb.Outcome{Plan: Plan(&seen.desired, seen.account), Tell: seen.tell, Yields: seen.yields, Again: seen.again}
 	if w.DryRun {
 		dry(&out, &w, seen)
@@ -212,6 +217,9 @@ func (b *Backend) Forget(uid types.UID) {
 	defer b.mu.Unlock()
 	delete(b.memos, uid)
 }
+
+// errElsewhere is why a deletion waits.
+var errElsewhere = errors.New("neither the nodes' servers nor the Service's addresses are in the account; is it another one?")
 
 // errContested ends a look: another cluster has claimed an address at the same time.
 var errContested = errors.New("another cluster has claimed the address at the same time")

@@ -1,7 +1,6 @@
 package cloudsigma
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -156,49 +155,6 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		return false
 	}
 	return true
-}
-
-// taken says who has an address that no Service of this cluster publishes; "" if
-// nobody else does.
-func taken(a *account, cluster string, addr netip.Addr) string {
-	ip, owned := a.ips[addr]
-	others := a.others(addr, cluster)
-	switch mine := a.has(addr, compat.ClusterTag(cluster)); {
-	case !owned:
-		return "the CloudSigma account does not have it"
-	case len(others) > 0:
-		return "cluster " + prose.And(quoted(others)) + " has it"
-	case a.owner(addr) != nil:
-		return ownAddress(a.owner(addr))
-	case mine:
-		if id := a.stranger(addr); id != "" {
-			return "server " + prose.Quote(nameOf(a, id)) + " has it"
-		}
-		return ""
-	case a.served(addr):
-		return "it has the tag of a Service, and of no cluster"
-	case ip.Server != nil:
-		return "server " + prose.Quote(nameOf(a, ip.Server.UUID)) + " has it"
-	}
-	return ""
-}
-
-func ownAddress(s *cloudsigma.Server) string {
-	return "server " + prose.Quote(cmp.Or(s.Name, s.UUID)) + " has it as its own"
-}
-
-func nameOf(a *account, server string) string {
-	if s, ok := a.servers[server]; ok && s.Name != "" {
-		return s.Name
-	}
-	return server
-}
-
-func quoted(names []string) (out []string) {
-	for _, n := range names {
-		out = append(out, prose.Quote(n))
-	}
-	return out
 }
 
 // leaving is the Service that publishes an address and does not want it any more, or

@@ -193,3 +193,36 @@ func TestLongAddresses(t *testing.T) {
 		w.want("deleted")
 	})
 }
+
+// The account that is read is another one: a token on the wrong host acts for the
+// service account, which has nothing. Nothing is believed, and nothing left behind.
+func TestAnotherAccount(t *testing.T) {
+	play(t, simulated.Knobs{}, 2, 2, func(t *testing.T, w *world) {
+		web, gone := w.create("web"), w.create("gone")
+		w.settle()
+		before := w.state()
+		w.http = &otherCloud{next: w.sim.Client().Transport, answer: func(_ string, o map[string]any) {
+			if _, is := o["objects"]; is {
+				o["objects"], o["meta"] = []any{}, map[string]any{"total_count": 0}
+			}
+		}}
+		w.restart()
+		w.sim.ResetLog()
+		w.delete(gone)
+		for range 3 {
+			for _, s := range slices.Clone(w.services) {
+				_, _ = w.look(s)
+			}
+		}
+		if w.sim.Writes() != 0 || !slices.Equal(before, w.state()) || published(web) != "192.0.2.10" {
+			t.Errorf("%s has %q, the cloud %v\n%s", web.Name, published(web), w.state(), w.requests())
+		}
+		if len(w.services) != 2 || says(gone) != AccessDenied {
+			t.Errorf("the deletion says %q", says(gone))
+		}
+		w.http = nil
+		w.restart()
+		w.settle()
+		w.want("as it was, without the deleted one", w.claimed("192.0.2.10", webTag, "worker-1")...)
+	})
+}
