@@ -76,6 +76,30 @@ func TestOwnCardStays(t *testing.T) {
 	}
 }
 
+// A card that somebody attached to a node, and marked with the name of the cluster in
+// CloudSigma's console, is theirs.
+func TestMarkedByHand(t *testing.T) {
+	play(t, simulated.Knobs{}, 2, 2, func(t *testing.T, w *world) {
+		w.attach("worker-1", "192.0.2.11")
+		w.sim.AddTag("cluster:prod", "192.0.2.11", w.servers["worker-1"])
+		w.readPools()
+		web := w.create("web")
+		w.settle()
+		w.delete(web)
+		w.settle()
+		w.restart()
+		w.create("web")
+		second := w.create("second")
+		w.settle()
+		if published(second) != "" {
+			t.Errorf("it got %s", published(second))
+		}
+		if state := w.state(); !slices.Contains(state, "NIC worker-1 192.0.2.11") || !slices.Contains(state, "tag cluster:prod 192.0.2.11") {
+			t.Errorf("the cloud has %q", state)
+		}
+	})
+}
+
 // Nodes without a public card of their own: the one that was attached for an address is
 // the first public one, and not the server's own.
 func TestPrivateNodes(t *testing.T) {

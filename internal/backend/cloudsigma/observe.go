@@ -198,21 +198,28 @@ func (b *Backend) leftover(o *observation, w *lb.Want, addr netip.Addr) {
 	holders := b.holders(addr, w)
 	if b.unclaimed(w, a, addr) {
 		// Somebody ended while it claimed the address, or let it go.
-		// Neither leaves a card: one that is there was attached by somebody else.
-		if len(holders) == 0 && b.knowsAll(w) && len(a.attached(addr)) == 0 {
+		// Neither leaves a card with the tag of the cluster alone: somebody else did.
+		if len(holders) == 0 && b.knowsAll(w) && (len(a.attached(addr)) == 0 || a.has(addr, compat.ManagedTag)) {
 			d.Free = append(d.Free, addr)
 		}
 		return
 	}
 	alike := slices.ContainsFunc(slices.Collect(maps.Keys(holders)), func(k types.NamespacedName) bool { return compat.ServiceTag(k) == d.Service })
+	used := false
 	for i := range w.Peers {
 		p := &w.Peers[i]
-		// It was not looked at yet: the tag may say what it has.
-		alike = alike || p.UID != w.Service.UID && compat.ServiceTag(p.Key) == d.Service && b.memos[p.UID] == nil
+		if p.UID == w.Service.UID {
+			continue
+		}
+		// What it publishes stays until it does not, although it wants another. It was not
+		// looked at yet: the tag may say what it has.
+		uses := !p.Deleting && slices.Contains(p.Published(), addr)
+		used = used || uses
+		alike = alike || compat.ServiceTag(p.Key) == d.Service && (uses || b.memos[p.UID] == nil)
 	}
 	switch {
 	case alike:
-	case len(holders) > 0:
+	case len(holders) > 0 || used:
 		d.Leave = append(d.Leave, addr)
 	default:
 		d.Free = append(d.Free, addr)

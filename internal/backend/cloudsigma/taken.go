@@ -25,6 +25,10 @@ func taken(a *account, cluster string, addr netip.Addr) string {
 		if id := a.stranger(addr); id != "" {
 			return "server " + prose.Quote(nameOf(a, id)) + " has it"
 		}
+		// Nothing is attached for a Service before the address has all tags.
+		if ip.Server != nil && !a.served(addr) && !a.has(addr, compat.ManagedTag) {
+			return "server " + prose.Quote(nameOf(a, ip.Server.UUID)) + " has it"
+		}
 		return ""
 	case a.served(addr):
 		return "it has the tag of a Service, and of no cluster"
