@@ -110,16 +110,19 @@ func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange) []cloud.Out
 	refused := false
 	for i, changes := range callers {
 		out[i] = cloud.Outcome[[]Tag]{Value: tags, Err: err}
+		var ignored error
 		for _, c := range changes {
-			if err != nil || c.made(tags) {
-				continue
+			switch failure := failures[c.Name]; {
+			case err != nil || c.made(tags):
+			case failure == nil: // perhaps only because another has failed
+				ignored = errors.Join(ignored, &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)})
+			default:
+				out[i].Err = errors.Join(out[i].Err, failure)
+				refused = refused || cloud.IsInvalid(failure)
 			}
-			failure := failures[c.Name]
-			if failure == nil {
-				failure = &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)}
-			}
-			out[i].Err = errors.Join(out[i].Err, failure)
-			refused = refused || cloud.IsInvalid(failure)
+		}
+		if out[i].Err == nil {
+			out[i].Err = ignored
 		}
 	}
 	if !refused || alone {

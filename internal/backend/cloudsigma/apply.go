@@ -96,6 +96,13 @@ func (b *Backend) cards(ctx context.Context, seen *observation, steps []lb.Step)
 		of[s.ID] = append(of[s.ID], s.Body.(netip.Addr))
 	}
 	attach := steps[0].Verb == lb.VerbCreate
+	if attach {
+		b.mu.Lock()
+		for _, s := range steps {
+			b.attached[s.Body.(netip.Addr)] = true
+		}
+		b.mu.Unlock()
+	}
 	for _, id := range servers {
 		now, err := b.client.Servers.Change(ctx, id, func(s *cloudsigma.Server) error {
 			for _, addr := range of[id] {
@@ -155,6 +162,9 @@ func (b *Backend) report(w *lb.Want, seen *observation, out *lb.Outcome, was map
 	}
 	for _, addr := range seen.desired.Free {
 		delete(b.chosen, addr)
+	}
+	for _, addr := range slices.Concat(seen.desired.Free, seen.desired.Yield) {
+		delete(b.attached, addr)
 	}
 	b.mu.Unlock()
 	service := w.Service.Key.String()

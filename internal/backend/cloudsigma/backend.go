@@ -52,6 +52,9 @@ type Backend struct {
 	// chosen are the nodes that addresses were placed on, so that Services which are
 	// placed at the same time see each other.
 	chosen map[netip.Addr]string
+	// attached are addresses that may have a card because of us: it was attached, or the
+	// tags say that a process before this one was about to.
+	attached map[netip.Addr]bool
 	// warned of what is listed as an address and is none.
 	warned map[string]bool
 	// began is when nodes were first looked at, and agents are those that were seen with
@@ -75,7 +78,7 @@ type memo struct {
 func New(o Options) *Backend {
 	return &Backend{client: o.Client, cluster: o.Cluster, unclassed: o.Unclassed, log: o.Log,
 		pods: o.Pods, podImage: o.PodImage, podInterface: o.PodInterface,
-		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, warned: map[string]bool{}, agents: map[string]bool{}}
+		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, attached: map[netip.Addr]bool{}, warned: map[string]bool{}, agents: map[string]bool{}}
 }
 
 // Sync takes one look at a Service and does what can be done now. Whatever our
@@ -157,6 +160,10 @@ func (b *Backend) look(ctx context.Context, w *lb.Want) (*observation, func(), e
 	unlock, err := b.lock(ctx, concerned)
 	if err != nil {
 		return nil, nil, err
+	}
+	if slices.ContainsFunc(concerned, func(addr netip.Addr) bool { return len(a.others(addr, b.cluster)) > 0 }) {
+		// What another cluster has on it decides which tags are ours to remove.
+		b.client.Tags.Forget()
 	}
 	if a, err = b.read(ctx, since); err != nil {
 		unlock()

@@ -91,6 +91,11 @@ func (b *Backend) Import(ctx context.Context, services []lb.Service) (map[types.
 		has := slices.DeleteFunc(a.tagged(compat.ClusterTag(b.cluster), compat.ServiceTag(s.Key)), func(addr netip.Addr) bool { return published[addr] })
 		if len(has) > 0 {
 			out[s.UID] = lb.Held{Addresses: has, Evidence: lb.Reported}
+			b.mu.Lock()
+			for _, addr := range has {
+				b.attached[addr] = true
+			}
+			b.mu.Unlock()
 			b.log.Info("Recovered addresses from tags", "address", list(has), "service", s.Key.String())
 		}
 	}

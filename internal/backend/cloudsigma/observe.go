@@ -64,6 +64,7 @@ func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	o.desired.Attached = maps.Clone(b.attached)
 	b.noteAgents(w.Nodes)
 	if !w.Gone {
 		if _, unknown := compat.Pool(s); unknown != "" {

@@ -25,6 +25,8 @@ type Desired struct {
 	// Free are addresses that it had, and nobody has now; Leave those that another
 	// Service has; Yield those that it has claimed, and another cluster has.
 	Free, Leave, Yield []netip.Addr
+	// Attached says whether this cluster may have attached an address.
+	Attached map[netip.Addr]bool
 	// Published says whether clients use an address: then moving it interrupts them.
 	Published map[netip.Addr]bool
 }
@@ -56,9 +58,12 @@ func Plan(d *Desired, a *account) lb.Plan {
 	for _, addr := range d.Yield {
 		tags := []string{d.Service, compat.ManagedTag, d.Cluster}
 		if len(a.others(addr, d.cluster())) > 0 {
-			// The tag of the Service may be the other cluster's as well, which removes it
-			// if it is not.
+			// The tag of the Service may be the other cluster's as well, unless that has
+			// one; it removes it if it is not.
 			tags = []string{d.Cluster}
+			if len(serviceTags(a, addr)) > 1 {
+				tags = []string{d.Service, d.Cluster}
+			}
 		}
 		d.untag(&p, a, addr, tags)
 	}
@@ -74,6 +79,9 @@ func Plan(d *Desired, a *account) lb.Plan {
 func (d *Desired) detached(a *account, addr netip.Addr) []string {
 	if d.Published[addr] && len(a.others(addr, d.cluster())) == 0 {
 		return a.attached(addr)
+	}
+	if slices.Contains(d.Yield, addr) && !d.Attached[addr] {
+		return nil // another cluster did, which has these nodes, too
 	}
 	return a.ours(a.attached(addr))
 }
