@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,6 +14,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/nodes"
+	"fairlead.io/internal/reach"
 )
 
 var cloudsigmaCloud = cloud{
@@ -42,17 +44,21 @@ func addCloudSigma(_ context.Context, o *controller.Options, use inCloud) error 
 		n.REST, n.Log, n.Cloud = o.REST, o.Log, nodes.NewCloudSigma(client, options.Region)
 		o.Parts = append(o.Parts, nodes.New(n))
 		o.Metrics = append(o.Metrics, nodes.Metrics)
+		if slices.Contains(o.Config.Backends(), config.Announce) {
+			o.Parts = append(o.Parts, &reach.Check{REST: o.REST, Client: client, Config: o.Config, Log: o.Log})
+		}
 	}
 	if use.servesClasses {
 		services := use.services
 		class := o.Config.Class("")
 		b := backend.Options{Client: client, Cluster: o.Config.ClusterName, Log: o.Log,
 			Unclassed: class != nil && class.Backend == config.CloudSigma}
+		pods, err := carrypods.New(o.REST, o.Log)
+		if err != nil {
+			return err
+		}
+		b.OldPod = pods.NodeOf
 		if o.Config.CloudSigma.Pods {
-			pods, err := carrypods.New(o.REST, o.Log)
-			if err != nil {
-				return err
-			}
 			b.Pods, b.PodImage, b.PodInterface = pods, use.podImage, o.Config.CloudSigma.Interface
 			o.Log.Info("pods carry addresses: agents are not used", "image", use.podImage)
 		}

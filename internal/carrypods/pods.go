@@ -72,6 +72,19 @@ func (p *Pods) Get(ctx context.Context, name string) (*backend.Pod, error) {
 	return read(pod), nil
 }
 
+// NodeOf returns the node of a pod; "" if there is none of that name, or the controller
+// may not read it.
+func (p *Pods) NodeOf(ctx context.Context, name string) (string, error) {
+	switch pod, err := p.Get(ctx, name); {
+	case apierrors.IsForbidden(err):
+		return "", nil
+	case err != nil || pod == nil:
+		return "", err
+	default:
+		return pod.Node, nil
+	}
+}
+
 // Create makes a pod. It succeeds if there is one of that name, unless that is another
 // program's: one without our label is not watched.
 func (p *Pods) Create(ctx context.Context, pod *backend.Pod) error {

@@ -114,14 +114,17 @@ type Time struct{ time.Time }
 // UnmarshalJSON never fails: no list is worth losing for a date.
 func (t *Time) UnmarshalJSON(raw []byte) error {
 	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		return nil
-	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", time.DateTime, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			t.Time = at
-			return nil
-		}
+	if json.Unmarshal(raw, &text) == nil {
+		t.Time = parseTime(text)
 	}
 	return nil
+}
+
+func parseTime(text string) time.Time {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", time.DateTime, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at
+		}
+	}
+	return time.Time{}
 }

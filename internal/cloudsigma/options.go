@@ -91,22 +91,28 @@ func Configured(getenv func(string) string) bool {
 // authenticate is used: OAuth, token, name and password.
 func FromEnv(getenv func(string) string) (Options, error) {
 	o := Options{Region: cmp.Or(getenv(EnvRegion), getenv(EnvLocation)), Endpoint: getenv(EnvEndpoint), Timeout: DefaultTimeout}
-	if s, err := strconv.Atoi(getenv(EnvTimeout)); err == nil && s > 0 {
+	if value := getenv(EnvTimeout); value != "" {
+		s, err := strconv.Atoi(value)
+		if err != nil || s < 1 {
+			return o, fmt.Errorf("%s is %q: set it to a number of seconds, such as 30", EnvTimeout, value)
+		}
 		o.Timeout = time.Duration(s) * time.Second
 	}
 	if o.Region == "" {
 		_, err := hostOf("")
 		return o, err
 	}
-	var err error
+	legacy, err := Bool(getenv, EnvLegacyCredentials)
+	if err != nil {
+		return o, err
+	}
 	given := func(name string) bool { return getenv(name) != "" || getenv(name+"_FILE") != "" }
-	legacy, _ := strconv.ParseBool(getenv(EnvLegacyCredentials))
 	oauth := cmp.Or(getenv(EnvOAuthURL), getenv(EnvOAuthURL2))
 	switch basic := getenv(EnvUsername) != "" && given(EnvPassword); {
 	case oauth != "" && getenv(EnvClientID) != "" && given(EnvClientSecret) && !(legacy && basic):
 		o.OAuth = &OAuth{URL: oauth, ClientID: getenv(EnvClientID), UserEmail: getenv(EnvUserEmail)}
 		if o.OAuth.UserEmail == "" {
-			return o, fmt.Errorf("no %s configured: OAuth needs the email address of the user to act for", EnvUserEmail)
+			return o, fmt.Errorf("no user configured: set --user-email or %s to the email address of the user to act for; OAuth needs it", EnvUserEmail)
 		}
 		o.OAuth.ClientSecret, err = cloud.SecretFromEnv(getenv, EnvClientSecret, "client secret", nil)
 	case given(EnvToken) && !(legacy && basic):
@@ -122,6 +128,19 @@ func FromEnv(getenv func(string) string) (Options, error) {
 	}
 	_, err = endpointsOf(o.Region, o.Endpoint, o.OAuth != nil)
 	return o, err
+}
+
+// Bool reads a variable that is true or false. Without a value it is false.
+func Bool(getenv func(string) string, name string) (bool, error) {
+	value := getenv(name)
+	if value == "" {
+		return false, nil
+	}
+	set, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("%s is %q: set it to true or false", name, value)
+	}
+	return set, nil
 }
 
 var errNoCredentials = errors.New("no complete credentials configured: set " + EnvOAuthURL + ", " + EnvClientID + ", " + EnvClientSecret + " and " + EnvUserEmail +

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"fairlead.io/internal/cloud"
 )
@@ -35,8 +36,11 @@ const tagWriters = 10
 func newTags(c *cloud.Client) *Tags {
 	t := &Tags{Collection: collection(c, "tag", "tags/", "", func(t *Tag) string { return t.UUID })}
 	t.ListCache = cloud.NewListCache(t.List, t.ID)
-	t.changes = cloud.NewBatches(func(ctx context.Context, _ string, changes [][]TagChange) []cloud.Outcome[[]Tag] {
-		return t.changeAll(ctx, changes)
+	t.changes = cloud.NewBatches(func(ctx context.Context, _ string, b *cloud.Batch[[]TagChange]) []cloud.Outcome[[]Tag] {
+		began := time.Now()
+		now, err := t.Now(ctx)
+		b.Gather(ctx, time.Since(began))
+		return t.changeAll(ctx, b.Take(), now, err)
 	})
 	return t
 }
@@ -51,7 +55,7 @@ func (t *Tags) List(ctx context.Context) ([]Tag, error) {
 			path += "detail/"
 		}
 		var err error
-		all, err = t.list(ctx, path)
+		all, err = t.list(ctx, path, nil)
 		if err != nil || !slices.ContainsFunc(all, func(tag Tag) bool { return !tag.whole }) {
 			return all, err
 		}
@@ -77,7 +81,7 @@ func (t *Tags) askIfEmpty(ctx context.Context, tag *Tag) error {
 	if err != nil {
 		return err
 	}
-	ips, err := t.page(ctx, path+"ips/", 0)
+	ips, err := t.page(ctx, path+"ips/", nil, 0)
 	if err != nil {
 		return err
 	}
@@ -92,8 +96,8 @@ func (t *Tags) askIfEmpty(ctx context.Context, tag *Tag) error {
 // so already is not written. A resource is added to the tag of the name with the
 // lowest UUID, which is made if there is none, and removed from all of the name.
 //
-// Changes that wait are made together, by one list before them, one write for each
-// tag, and one list after them. What somebody else has undone in between is done
+// Changes that wait are made together, by one list before them, which those who come
+// meanwhile share, one write for each tag, and one list after them. What somebody else has undone in between is done
 // again; if that happens time and again, the error IsIgnored. A lost answer is no
 // error if the change turns out to have been made.
 func (t *Tags) Change(ctx context.Context, changes ...TagChange) ([]Tag, error) {
@@ -103,9 +107,9 @@ func (t *Tags) Change(ctx context.Context, changes ...TagChange) ([]Tag, error) 
 // changeAll makes the changes of several callers. If the cloud does not like a
 // change, those of the first and of the second half are made by themselves: in the
 // end only the wrong one fails.
-func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange) []cloud.Outcome[[]Tag] {
+func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange, now []Tag, err error) []cloud.Outcome[[]Tag] {
 	alone := len(callers) == 1
-	tags, failures, err := t.makeAll(ctx, slices.Concat(callers...), alone)
+	tags, failures, err := t.makeAll(ctx, slices.Concat(callers...), now, err, alone)
 	out := make([]cloud.Outcome[[]Tag], len(callers))
 	refused := false
 	for i, changes := range callers {
@@ -129,14 +133,17 @@ func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange) []cloud.Out
 		return out
 	}
 	half := len(callers) / 2
-	return slices.Concat(t.changeAll(ctx, callers[:half]), t.changeAll(ctx, callers[half:]))
+	again := func(callers [][]TagChange) []cloud.Outcome[[]Tag] {
+		now, err := t.Now(ctx)
+		return t.changeAll(ctx, callers, now, err)
+	}
+	return slices.Concat(again(callers[:half]), again(callers[half:]))
 }
 
-// makeAll makes changes, and returns all tags as they are then, and what has failed
-// by the name of the tag.
-func (t *Tags) makeAll(ctx context.Context, changes []TagChange, alone bool) (tags []Tag, failures map[string]error, err error) {
-	failures = map[string]error{}
-	tags, err = t.Now(ctx)
+// makeAll makes changes of the tags that there are now, and returns all tags as they are
+// then, and what has failed by the name of the tag.
+func (t *Tags) makeAll(ctx context.Context, changes []TagChange, now []Tag, unread error, alone bool) (tags []Tag, failures map[string]error, err error) {
+	tags, failures, err = now, map[string]error{}, unread
 	for round := 0; err == nil && round < maxRounds; round++ {
 		written := false
 		for _, stage := range stages(changes) {

@@ -152,9 +152,9 @@ func (a *account) owner(addr netip.Addr) *cloudsigma.Server {
 	return nil
 }
 
-// ours are the servers in a list that are nodes of this cluster.
+// ours are the servers in a list that are nodes of this cluster, as far as that is known.
 func (a *account) ours(servers []string) []string {
-	return slices.DeleteFunc(servers, func(id string) bool { return !a.nodes[id] })
+	return slices.DeleteFunc(servers, func(id string) bool { return a.nodes != nil && !a.nodes[id] })
 }
 
 // stranger is a server that has a card for an address and is no node of this cluster,

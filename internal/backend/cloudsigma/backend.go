@@ -32,6 +32,9 @@ type Options struct {
 	// PodImage, and PodInterface carries the addresses; "" is the primary one.
 	Pods                   Pods
 	PodImage, PodInterface string
+	// OldPod returns the node of a pod that another controller has left, by its name; ""
+	// if there is none. It is asked where agents carry addresses; nil: there are none.
+	OldPod func(ctx context.Context, name string) (node string, err error)
 }
 
 // Backend gives Services addresses of an account. It is safe for concurrent use,
@@ -44,6 +47,7 @@ type Backend struct {
 
 	pods                   Pods // nil where agents carry addresses
 	podImage, podInterface string
+	oldPod                 func(ctx context.Context, name string) (string, error)
 
 	locks cloud.Locks // of addresses
 
@@ -55,6 +59,8 @@ type Backend struct {
 	// attached are addresses that may have a card because of us: it was attached, or the
 	// tags say that a process before this one was about to.
 	attached map[netip.Addr]bool
+	// settling is until when an address stays on the node of an old pod.
+	settling map[netip.Addr]time.Time
 	// warned of what is listed as an address and is none.
 	warned map[string]bool
 	// began is when nodes were first looked at, and agents are those that were seen with
@@ -77,8 +83,8 @@ type memo struct {
 // New makes a backend.
 func New(o Options) *Backend {
 	return &Backend{client: o.Client, cluster: o.Cluster, unclassed: o.Unclassed, log: o.Log,
-		pods: o.Pods, podImage: o.PodImage, podInterface: o.PodInterface,
-		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, attached: map[netip.Addr]bool{}, warned: map[string]bool{}, agents: map[string]bool{}}
+		pods: o.Pods, podImage: o.PodImage, podInterface: o.PodInterface, oldPod: o.OldPod,
+		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, attached: map[netip.Addr]bool{}, settling: map[netip.Addr]time.Time{}, warned: map[string]bool{}, agents: map[string]bool{}}
 }
 
 // Sync takes one look at a Service and does what can be done now. Whatever our

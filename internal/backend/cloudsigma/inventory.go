@@ -9,6 +9,7 @@ import (
 	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/cloud"
 	compat "fairlead.io/internal/compat/cloudsigma"
 	"fairlead.io/internal/lb"
 )
@@ -17,7 +18,8 @@ import (
 // the pool static, others that no server has in the pool dynamic, which is only used
 // on request.
 func (b *Backend) Pools(ctx context.Context, services []lb.Service) ([]lb.Pool, error) {
-	a, err := b.read(ctx, time.Now())
+	// What a resync of all Services has just read is new enough.
+	a, err := b.read(ctx, time.Now().Add(-cloud.MissAge))
 	if err != nil {
 		return nil, err
 	}

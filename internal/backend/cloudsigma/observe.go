@@ -47,6 +47,13 @@ func (o *observation) block(r lb.Reason) {
 	o.blocked = &r
 }
 
+// soon has the Service looked at again after so long, or earlier.
+func (o *observation) soon(after time.Duration) {
+	if o.again == 0 || after < o.again {
+		o.again = after
+	}
+}
+
 // observe decides what a Service is to have.
 func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	s := &w.Service
@@ -91,9 +98,16 @@ func (b *Backend) wanted(o *observation, w *lb.Want, addr netip.Addr) {
 	for key := range b.holders(addr, w) {
 		o.desired.Keep[addr] = append(o.desired.Keep[addr], compat.ServiceTag(key))
 	}
-	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), b.chosen[addr], b.pods != nil)
+	settles := b.settles(addr)
+	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), before{b.chosen[addr], settles > 0}, b.pods != nil)
+	if settles > 0 && p.Server == "" {
+		o.soon(settles)
+	}
 	if c, left := b.awaited(o, addr); c != nil {
-		p, o.again = placement{Address: addr}.on(c), left
+		o.soon(left)
+		if p = (placement{Address: addr}).on(c); len(o.account.attached(addr)) == 0 && c.carries(addr, o.account) {
+			p.Server = ""
+		}
 	}
 	if p.Why != "" {
 		o.block(Reasons.With(NoCarrier, addr, p.Why))
@@ -134,7 +148,8 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		}
 		if slices.Min(others) > b.cluster && m != nil && time.Since(m.contested) < patience {
 			o.block(Reasons.With(AddressTaken, addr, "cluster "+prose.And(quoted(others))+" has it, too"))
-			o.passing, o.again = true, contestPause
+			o.passing = true
+			o.soon(contestPause)
 			return false
 		}
 		o.desired.Yield = append(o.desired.Yield, addr)
@@ -152,7 +167,8 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 	}
 	if leaving := b.leaving(w, addr); leaving != "" {
 		o.block(Reasons.With(AddressTaken, addr, "Service "+leaving+" is about to leave it"))
-		o.passing, o.again = true, handOverPause
+		o.passing = true
+		o.soon(handOverPause)
 		return false
 	}
 	return true

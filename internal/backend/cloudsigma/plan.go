@@ -50,8 +50,12 @@ func Plan(d *Desired, a *account) lb.Plan {
 	}
 	for _, addr := range d.Free {
 		tags := append(serviceTags(a, addr), compat.ManagedTag, d.Cluster)
-		if len(a.others(addr, d.cluster())) > 0 {
+		switch {
+		case len(a.others(addr, d.cluster())) == 0:
+		case d.Published[addr]:
 			tags = []string{d.Service, d.Cluster} // the others are theirs
+		default:
+			tags = []string{d.Cluster} // as below
 		}
 		d.untag(&p, a, addr, tags)
 	}
@@ -75,13 +79,15 @@ func Plan(d *Desired, a *account) lb.Plan {
 
 // detached are the servers that an address which goes is taken off. One that this
 // Service publishes, and no other cluster has tagged, is ours wherever it is: its node
-// may be gone. Any other may have been attached by somebody else, except to a node.
+// may be gone. Any other is taken off nodes of this cluster only; if another cluster has
+// tagged it, only if this one may have attached it.
 func (d *Desired) detached(a *account, addr netip.Addr) []string {
-	if d.Published[addr] && len(a.others(addr, d.cluster())) == 0 {
+	others := len(a.others(addr, d.cluster())) > 0
+	switch {
+	case d.Published[addr] && !others:
 		return a.attached(addr)
-	}
-	if slices.Contains(d.Yield, addr) && !d.Attached[addr] {
-		return nil // another cluster did, which has these nodes, too
+	case others && !d.Published[addr] && !d.Attached[addr]:
+		return nil
 	}
 	return a.ours(a.attached(addr))
 }
@@ -137,7 +143,7 @@ func (d *Desired) attach(p *lb.Plan, a *account, at *placement, verb lb.Verb) {
 
 // step is one on the card of an address.
 func (d *Desired) step(p *lb.Plan, a *account, verb lb.Verb, addr netip.Addr, server string) {
-	s := lb.Step{Verb: verb, Kind: kindNIC, Name: addr.String(), ID: server, Body: addr, Why: "of server " + a.servers[server].Name}
+	s := lb.Step{Verb: verb, Kind: kindNIC, Name: addr.String(), ID: server, Body: addr, Part: "server " + a.servers[server].Name}
 	if d.Published[addr] {
 		s.Impact = lb.ImpactSeconds
 	}

@@ -1,6 +1,7 @@
 package cloudsigma
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -52,6 +53,8 @@ type world struct {
 	http http.RoundTripper
 	// pods carry addresses, if they are not nil.
 	pods Pods
+	// oldPods are the nodes of pods that the original has left, by name.
+	oldPods map[string]string
 }
 
 func newWorld(t *testing.T, k simulated.Knobs, nodes, addresses int) *world {
@@ -107,7 +110,8 @@ func (w *world) restart() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.backend = New(Options{Client: client, Cluster: w.cluster, Log: slog.New(slog.DiscardHandler), Pods: w.pods, PodImage: "fairlead"})
+	w.backend = New(Options{Client: client, Cluster: w.cluster, Log: slog.New(slog.DiscardHandler), Pods: w.pods, PodImage: "fairlead",
+		OldPod: func(_ context.Context, name string) (string, error) { return w.oldPods[name], nil }})
 	w.ledger, w.yielded = ipam.New(), map[types.UID]bool{}
 	w.ledger.SetWords(map[lb.Dialect]lb.Words{dialect.Format: dialect.Dialect{}.Words(), lb.Native: native.Words})
 	w.readPools()

@@ -1,6 +1,7 @@
 package cloudsigma
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func TestLife(t *testing.T) {
 	w.service(second, "has the next address, on the next node", on("192.0.2.11", "node-2"))
 	w.service(web, "has its own still", on("192.0.2.10", "node-1"))
 	for _, r := range w.Log() {
-		if r.Method != "GET" && strings.Contains(r.Body, "192.0.2.10") && !strings.Contains(r.Body, "192.0.2.11") {
+		if r.Method != http.MethodGet && strings.Contains(r.Body, "192.0.2.10") && !strings.Contains(r.Body, "192.0.2.11") {
 			t.Errorf("%s %s %s", r.Method, r.Path, r.Body)
 		}
 	}
