@@ -36,6 +36,9 @@ func addCloudSigma(_ context.Context, o *controller.Options, use inCloud) error 
 	}
 	o.Metrics = append(o.Metrics, registry)
 	o.Log.Info("using CloudSigma", "address", client.URL(), "credentials", options.Way(), "timeout", options.Timeout.String())
+	if host, better := options.BetterHost(); better {
+		o.Log.Warn("CloudSigma serves users of OAuth on another host: on this one, the token may act for the service account, which has no servers", "set", cloudsigma.EnvEndpoint, "to", "https://"+host+"/api/2.0")
+	}
 	if use.looksAfterNodes {
 		n := use.nodes
 		n.REST, n.Log, n.Cloud = o.REST, o.Log, nodes.NewCloudSigma(client, options.Region)

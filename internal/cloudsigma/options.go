@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -156,6 +158,17 @@ func (o Options) Way() string {
 	default:
 		return "none"
 	}
+}
+
+// BetterHost is the host that serves impersonated users, if Endpoint is the region's
+// other one: there, their tokens act for the service account, which has no servers.
+func (o Options) BetterHost() (host string, better bool) {
+	u, err := url.Parse(o.Endpoint)
+	plain, unknown := hostOf(o.Region)
+	if o.OAuth == nil || err != nil || unknown != nil || !strings.EqualFold(u.Hostname(), plain) {
+		return "", false
+	}
+	return directPrefix + plain, true
 }
 
 // transport is the client that the calls are sent by.

@@ -115,6 +115,21 @@ func TestImpersonateEndpoint(t *testing.T) {
 	}
 }
 
+// Users of OAuth have a host of their own; the documents name the other one.
+func TestBetterHost(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"": "", "https://zrh.cloudsigma.com/api/2.0": "direct.zrh.cloudsigma.com", "https://ZRH.cloudsigma.com": "direct.zrh.cloudsigma.com",
+		"https://direct.zrh.cloudsigma.com/api/2.0": "", "http://127.0.0.1:81/api/2.0": "", "https://lon.cloudsigma.com": "",
+	} {
+		if got, better := (Options{Region: "zrh", Endpoint: endpoint, OAuth: &OAuth{}}).BetterHost(); got != want || better != (want != "") {
+			t.Errorf("%q: %q, %v", endpoint, got, better)
+		}
+		if got, better := (Options{Region: "zrh", Endpoint: endpoint}).BetterHost(); better {
+			t.Errorf("%q without OAuth: %q", endpoint, got)
+		}
+	}
+}
+
 func FuzzEndpoint(f *testing.F) {
 	f.Add("zrh", "", true)
 	f.Add("DUB", "https://host/api/2.0", false)

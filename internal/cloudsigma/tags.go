@@ -47,19 +47,49 @@ func newTags(c *cloud.Client) *Tags {
 
 // List reads all tags with their resources.
 func (t *Tags) List(ctx context.Context) ([]Tag, error) {
+	var all []Tag
 	for range 2 {
 		detailed := t.detailed.Load()
 		path := t.path
 		if detailed {
 			path += "detail/"
 		}
-		all, err := t.list(ctx, path, nil)
+		var err error
+		all, err = t.list(ctx, path, nil)
 		if err != nil || !slices.ContainsFunc(all, func(tag Tag) bool { return !tag.whole }) {
 			return all, err
 		}
+		if slices.ContainsFunc(all, func(tag Tag) bool { return tag.whole }) {
+			break // those of others are not in the other list either
+		}
 		t.detailed.Store(!detailed)
 	}
-	return nil, errors.New("list all tags: they have no resources in the answer")
+	for i := range all {
+		if !all[i].whole {
+			if err := t.askIfEmpty(ctx, &all[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// askIfEmpty finds out whether a tag without resources in the list has none. If it were
+// taken for empty and is not, it would lose what others have put on it.
+func (t *Tags) askIfEmpty(ctx context.Context, tag *Tag) error {
+	path, err := t.one(tag.UUID)
+	if err != nil {
+		return err
+	}
+	ips, err := t.page(ctx, path+"ips/", nil, 0)
+	if err != nil {
+		return err
+	}
+	if ips.Objects == nil || len(*ips.Objects) > 0 {
+		return errors.New("list all tags: they have no resources in the answer")
+	}
+	tag.whole = true
+	return nil
 }
 
 // Change makes changes and returns all tags as they were read afterwards. What is
@@ -84,16 +114,19 @@ func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange, now []Tag, 
 	refused := false
 	for i, changes := range callers {
 		out[i] = cloud.Outcome[[]Tag]{Value: tags, Err: err}
+		var ignored error
 		for _, c := range changes {
-			if err != nil || c.made(tags) {
-				continue
+			switch failure := failures[c.Name]; {
+			case err != nil || c.made(tags):
+			case failure == nil: // perhaps only because another has failed
+				ignored = errors.Join(ignored, &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)})
+			default:
+				out[i].Err = errors.Join(out[i].Err, failure)
+				refused = refused || cloud.IsInvalid(failure)
 			}
-			failure := failures[c.Name]
-			if failure == nil {
-				failure = &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)}
-			}
-			out[i].Err = errors.Join(out[i].Err, failure)
-			refused = refused || cloud.IsInvalid(failure)
+		}
+		if out[i].Err == nil {
+			out[i].Err = ignored
 		}
 	}
 	if !refused || alone {

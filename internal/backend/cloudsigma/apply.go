@@ -88,6 +88,13 @@ func (b *Backend) tag(ctx context.Context, w *lb.Want, seen *observation, steps 
 
 // cards removes cards, then makes others, all of a server at once.
 func (b *Backend) cards(ctx context.Context, seen *observation, steps []lb.Step) error {
+	b.mu.Lock()
+	for _, s := range steps {
+		if s.Verb == lb.VerbCreate {
+			b.attached[s.Body.(netip.Addr)] = true
+		}
+	}
+	b.mu.Unlock()
 	remove, make := cardChanges(steps, lb.VerbDelete), cardChanges(steps, lb.VerbCreate)
 	if len(remove) == 1 && len(make) == 1 {
 		from, to := remove[0], make[0]
@@ -196,6 +203,9 @@ func (b *Backend) report(w *lb.Want, seen *observation, out *lb.Outcome, was map
 	}
 	for _, addr := range seen.desired.Free {
 		delete(b.chosen, addr)
+	}
+	for _, addr := range slices.Concat(seen.desired.Free, seen.desired.Yield) {
+		delete(b.attached, addr)
 	}
 	b.mu.Unlock()
 	service := w.Service.Key.String()

@@ -56,6 +56,9 @@ type Backend struct {
 	// chosen are the nodes that addresses were placed on, so that Services which are
 	// placed at the same time see each other.
 	chosen map[netip.Addr]string
+	// attached are addresses that may have a card because of us: it was attached, or the
+	// tags say that a process before this one was about to.
+	attached map[netip.Addr]bool
 	// settling is until when an address stays on the node of an old pod.
 	settling map[netip.Addr]time.Time
 	// warned of what is listed as an address and is none.
@@ -81,7 +84,7 @@ type memo struct {
 func New(o Options) *Backend {
 	return &Backend{client: o.Client, cluster: o.Cluster, unclassed: o.Unclassed, log: o.Log,
 		pods: o.Pods, podImage: o.PodImage, podInterface: o.PodInterface, oldPod: o.OldPod,
-		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, settling: map[netip.Addr]time.Time{}, warned: map[string]bool{}, agents: map[string]bool{}}
+		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, attached: map[netip.Addr]bool{}, settling: map[netip.Addr]time.Time{}, warned: map[string]bool{}, agents: map[string]bool{}}
 }
 
 // Sync takes one look at a Service and does what can be done now. Whatever our
@@ -117,6 +120,11 @@ func (b *Backend) sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 		return failed(&w, err), err
 	}
 	defer unlock()
+	if w.Gone && seen.elsewhere() {
+		out := failed(&w, errElsewhere)
+		out.Reason, out.Again = Reasons.With(AccessDenied, errElsewhere), maxRetry
+		return out, nil
+	}
 	out := lb.Outcome{Plan: Plan(&seen.desired, seen.account), Tell: seen.tell, Yields: seen.yields, Again: seen.again}
 	if w.DryRun {
 		dry(&out, &w, seen)
@@ -158,6 +166,10 @@ func (b *Backend) look(ctx context.Context, w *lb.Want) (*observation, func(), e
 	unlock, err := b.lock(ctx, concerned)
 	if err != nil {
 		return nil, nil, err
+	}
+	if slices.ContainsFunc(concerned, func(addr netip.Addr) bool { return len(a.others(addr, b.cluster)) > 0 }) {
+		// What another cluster has on it decides which tags are ours to remove.
+		b.client.Tags.Forget()
 	}
 	if a, err = b.read(ctx, since); err != nil {
 		unlock()
@@ -218,6 +230,9 @@ func (b *Backend) Forget(uid types.UID) {
 	defer b.mu.Unlock()
 	delete(b.memos, uid)
 }
+
+// errElsewhere is why a deletion waits.
+var errElsewhere = errors.New("neither the nodes' servers nor the Service's addresses are in the account; is it another one?")
 
 // errContested ends a look: another cluster has claimed an address at the same time.
 var errContested = errors.New("another cluster has claimed the address at the same time")

@@ -31,7 +31,7 @@ var faults = map[string]simulated.Fault{
 	"cut":             {Cut: true, Times: 3},
 	"answer lost":     {Lose: true},
 	"answer too late": {Lose: true, Latency: time.Minute},
-	"done too late":   {Latency: 35 * time.Second},
+	"done too late":   {Latency: 33 * time.Second}, // between the client's timeout and its next look
 }
 
 // scenario is something that happens to a Service. It starts from one that is served,
@@ -82,7 +82,7 @@ func (s scenario) run(t *testing.T, disturb func(w *world)) (calls int) {
 		}
 		for _, tag := range w.sim.Tags() {
 			if n := len(slices.DeleteFunc(w.sim.Tags(), func(o simulated.Tag) bool { return o.Name != tag.Name })); n > 1 {
-				t.Errorf("%d tags %s", n, tag.Name)
+				t.Errorf("%d tags %s\n%s", n, tag.Name, w.requests())
 			}
 		}
 	})

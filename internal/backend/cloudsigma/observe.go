@@ -59,17 +59,19 @@ func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	s := &w.Service
 	published := s.Published()
 	o := &observation{account: a, nodes: candidates(w.Nodes, a, localTo(s, w.Endpoints), b.pods != nil)}
-	o.desired = Desired{Cluster: compat.ClusterTag(b.cluster), Service: compat.ServiceTag(s.Key), Keep: map[netip.Addr][]string{}, Published: map[netip.Addr]bool{}, Ours: map[string]bool{}}
-	for i := range o.nodes {
-		if s := o.nodes[i].server; s != nil {
-			o.desired.Ours[s.UUID] = true
-		}
-	}
+	o.desired = Desired{Cluster: compat.ClusterTag(b.cluster), Service: compat.ServiceTag(s.Key), Keep: map[netip.Addr][]string{}, Published: map[netip.Addr]bool{}}
 	for _, addr := range published {
 		o.desired.Published[addr] = true
 	}
+	a.published, a.nodes = o.desired.Published, map[string]bool{}
+	for i := range o.nodes {
+		if s := o.nodes[i].server; s != nil {
+			a.nodes[s.UUID] = true
+		}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	o.desired.Attached = maps.Clone(b.attached)
 	b.noteAgents(w.Nodes)
 	if !w.Gone {
 		if _, unknown := compat.Pool(s); unknown != "" {
@@ -130,6 +132,9 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		case !owned:
 			o.block(Reasons.With(AddressMissing, addr))
 			return false
+		case a.owner(addr) != nil:
+			o.block(Reasons.With(AddressTaken, addr, ownAddress(a.owner(addr))))
+			return false
 		case len(others) > 0:
 			o.tell = append(o.tell, Reasons.With(AddressTaggedTwice, prose.And(quoted(others)), addr))
 		}
@@ -149,6 +154,9 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		}
 		o.desired.Yield = append(o.desired.Yield, addr)
 	}
+	if mine && len(others) == 0 && a.stranger(addr) != "" {
+		o.desired.Yield = append(o.desired.Yield, addr) // somebody attached it meanwhile
+	}
 	if why := taken(a, b.cluster, addr); why != "" {
 		o.block(Reasons.With(AddressTaken, addr, why))
 		o.yields = true
@@ -164,40 +172,6 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		return false
 	}
 	return true
-}
-
-// taken says who has an address that no Service of this cluster publishes; "" if
-// nobody else does.
-func taken(a *account, cluster string, addr netip.Addr) string {
-	ip, owned := a.ips[addr]
-	others := a.others(addr, cluster)
-	switch mine := a.has(addr, compat.ClusterTag(cluster)); {
-	case !owned:
-		return "the CloudSigma account does not have it"
-	case len(others) > 0:
-		return "cluster " + prose.And(quoted(others)) + " has it"
-	case mine:
-		return ""
-	case a.served(addr):
-		return "it has the tag of a Service, and of no cluster"
-	case ip.Server != nil:
-		return "server " + prose.Quote(nameOf(a, ip.Server.UUID)) + " has it"
-	}
-	return ""
-}
-
-func nameOf(a *account, server string) string {
-	if s, ok := a.servers[server]; ok && s.Name != "" {
-		return s.Name
-	}
-	return server
-}
-
-func quoted(names []string) (out []string) {
-	for _, n := range names {
-		out = append(out, prose.Quote(n))
-	}
-	return out
 }
 
 // leaving is the Service that publishes an address and does not want it any more, or
@@ -241,20 +215,28 @@ func (b *Backend) leftover(o *observation, w *lb.Want, addr netip.Addr) {
 	holders := b.holders(addr, w)
 	if b.unclaimed(w, a, addr) {
 		// Somebody ended while it claimed the address, or let it go.
-		if len(holders) == 0 && b.knowsAll(w) {
+		// Neither leaves a card with the tag of the cluster alone: somebody else did.
+		if len(holders) == 0 && b.knowsAll(w) && (len(a.attached(addr)) == 0 || a.has(addr, compat.ManagedTag)) {
 			d.Free = append(d.Free, addr)
 		}
 		return
 	}
 	alike := slices.ContainsFunc(slices.Collect(maps.Keys(holders)), func(k types.NamespacedName) bool { return compat.ServiceTag(k) == d.Service })
+	used := false
 	for i := range w.Peers {
 		p := &w.Peers[i]
-		// It was not looked at yet: the tag may say what it has.
-		alike = alike || p.UID != w.Service.UID && compat.ServiceTag(p.Key) == d.Service && b.memos[p.UID] == nil
+		if p.UID == w.Service.UID {
+			continue
+		}
+		// What it publishes stays until it does not, although it wants another. It was not
+		// looked at yet: the tag may say what it has.
+		uses := !p.Deleting && slices.Contains(p.Published(), addr)
+		used = used || uses
+		alike = alike || compat.ServiceTag(p.Key) == d.Service && (uses || b.memos[p.UID] == nil)
 	}
 	switch {
 	case alike:
-	case len(holders) > 0:
+	case len(holders) > 0 || used:
 		d.Leave = append(d.Leave, addr)
 	default:
 		d.Free = append(d.Free, addr)
@@ -283,7 +265,7 @@ func (b *Backend) load(a *account, nodes []candidate, but netip.Addr) map[string
 		if s == nil {
 			continue
 		}
-		own := s.PublicNIC()
+		own := a.ownCard(s)
 		for j := range s.NICs {
 			for _, conf := range []*cloudsigma.IPConf{s.NICs[j].V4, s.NICs[j].V6} {
 				if conf != nil && conf.Addr.IsValid() && &s.NICs[j] != own {

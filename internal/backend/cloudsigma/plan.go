@@ -25,10 +25,10 @@ type Desired struct {
 	// Free are addresses that it had, and nobody has now; Leave those that another
 	// Service has; Yield those that it has claimed, and another cluster has.
 	Free, Leave, Yield []netip.Addr
+	// Attached says whether this cluster may have attached an address.
+	Attached map[netip.Addr]bool
 	// Published says whether clients use an address: then moving it interrupts them.
 	Published map[netip.Addr]bool
-	// Ours are the servers of this cluster's nodes.
-	Ours map[string]bool
 }
 
 // Plan is what turns what there is into what is wanted: first tags, by which the
@@ -43,11 +43,9 @@ func Plan(d *Desired, a *account) lb.Plan {
 			d.attach(&p, a, &d.Placed[i], verb)
 		}
 	}
-	for _, addr := range d.Free {
-		for _, id := range a.attached(addr) {
-			if d.mayDetach(a, addr, id) {
-				d.step(&p, a, lb.VerbDelete, addr, id)
-			}
+	for _, addr := range slices.Concat(d.Free, d.Yield) {
+		for _, id := range d.detached(a, addr) {
+			d.step(&p, a, lb.VerbDelete, addr, id)
 		}
 	}
 	for _, addr := range d.Free {
@@ -62,9 +60,16 @@ func Plan(d *Desired, a *account) lb.Plan {
 		d.untag(&p, a, addr, tags)
 	}
 	for _, addr := range d.Yield {
-		// The tag of the Service may be the other cluster's as well, which removes it if
-		// it is not.
-		d.untag(&p, a, addr, []string{d.Cluster})
+		tags := []string{d.Service, compat.ManagedTag, d.Cluster}
+		if len(a.others(addr, d.cluster())) > 0 {
+			// The tag of the Service may be the other cluster's as well, unless that has
+			// one; it removes it if it is not.
+			tags = []string{d.Cluster}
+			if len(serviceTags(a, addr)) > 1 {
+				tags = []string{d.Service, d.Cluster}
+			}
+		}
+		d.untag(&p, a, addr, tags)
 	}
 	for _, addr := range d.Leave {
 		d.untag(&p, a, addr, []string{d.Service})
@@ -72,11 +77,19 @@ func Plan(d *Desired, a *account) lb.Plan {
 	return p
 }
 
-// mayDetach says whether an address that nobody here has any more is taken off a server.
-// If another cluster has claimed it, too, what is attached may be its: then only what
-// was published here goes, and only from a node of this cluster.
-func (d *Desired) mayDetach(a *account, addr netip.Addr, server string) bool {
-	return len(a.others(addr, d.cluster())) == 0 || d.Published[addr] && d.Ours[server]
+// detached are the servers that an address which goes is taken off. One that this
+// Service publishes, and no other cluster has tagged, is ours wherever it is: its node
+// may be gone. Any other is taken off nodes of this cluster only; if another cluster has
+// tagged it, only if this one may have attached it.
+func (d *Desired) detached(a *account, addr netip.Addr) []string {
+	others := len(a.others(addr, d.cluster())) > 0
+	switch {
+	case d.Published[addr] && !others:
+		return a.attached(addr)
+	case others && !d.Published[addr] && !d.Attached[addr]:
+		return nil
+	}
+	return a.ours(a.attached(addr))
 }
 
 func (d *Desired) cluster() string {

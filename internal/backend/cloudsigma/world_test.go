@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -48,6 +49,8 @@ type world struct {
 	told     []lb.Reason
 	// restarts: every look is that of a new process.
 	restarts bool
+	// http is how the cloud is reached; nil: as it is.
+	http http.RoundTripper
 	// pods carry addresses, if they are not nil.
 	pods Pods
 	// oldPods are the nodes of pods that the original has left, by name.
@@ -99,7 +102,11 @@ func (w *world) restart() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	client, err := cloudsigma.New(cloudsigma.Options{Region: "zrh", Token: token, HTTP: w.sim.Client().Transport})
+	transport := w.http
+	if transport == nil {
+		transport = w.sim.Client().Transport
+	}
+	client, err := cloudsigma.New(cloudsigma.Options{Region: "zrh", Token: token, HTTP: transport})
 	if err != nil {
 		w.t.Fatal(err)
 	}
