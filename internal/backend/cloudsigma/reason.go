@@ -16,6 +16,7 @@ const (
 	AddressAttached    lb.Code = "AddressAttached"
 	AddressMoved       lb.Code = "AddressMoved"
 	AddressMissing     lb.Code = "AddressMissing"
+	AddressOrphaned    lb.Code = "AddressOrphaned"
 	DynamicAddress     lb.Code = "DynamicAddress"
 	UnknownAddressPool lb.Code = "UnknownAddressPool"
 	CredentialsInvalid lb.Code = "CredentialsInvalid"
@@ -56,6 +57,10 @@ var Reasons = lb.Table{
 		Means: "The account does not have the address any more, for example because its subscription ended.",
 		Do:    `Subscribe to the address again, or set the annotation fairlead.io/reallocate: "true" to move the Service to another address.`,
 		Text:  `The CloudSigma account does not have address %s any more. Subscribe to it again, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, Sample: []any{"192.0.2.7"}},
+	AddressOrphaned: {On: "Service", Warning: true, Event: true,
+		Means: "An address has the tags of this cluster and of a Service that no longer exists, for example because somebody removed the Service's finalizer. Fairlead leaves it attached until another Service gets it.",
+		Do:    "Nothing if the address may wait for the next Service. Otherwise start the controller with --remove-orphans, or detach the address and remove its tags.",
+		Text:  "Address %s has the tag %q of this cluster, but there is no such Service. The next Service may get the address. To free it now, start the controller with --remove-orphans.", Sample: []any{"192.0.2.7", "service:shop-web"}},
 	DynamicAddress: {On: "Service", Ready: true, Warning: true, Event: true,
 		Means: "The Service has an address without a subscription. CloudSigma may not lead traffic from outside to it, and may take it back.",
 		Do:    "Use the pool static in production: remove annotation " + compat.AnnotationPool + ", and subscribe to addresses.",
