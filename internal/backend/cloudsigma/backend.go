@@ -56,6 +56,8 @@ type Backend struct {
 	// chosen are the nodes that addresses were placed on, so that Services which are
 	// placed at the same time see each other.
 	chosen map[netip.Addr]string
+	// ending are addresses whose subscription ends soon, with the day.
+	ending map[netip.Addr]string
 	// settling is until when an address stays on the node of an old pod.
 	settling map[netip.Addr]time.Time
 	// warned of what is listed as an address and is none.

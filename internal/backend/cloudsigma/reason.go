@@ -18,6 +18,7 @@ const (
 	AddressMissing     lb.Code = "AddressMissing"
 	AddressOrphaned    lb.Code = "AddressOrphaned"
 	DynamicAddress     lb.Code = "DynamicAddress"
+	SubscriptionEnds   lb.Code = "SubscriptionEnds"
 	UnknownAddressPool lb.Code = "UnknownAddressPool"
 	CredentialsInvalid lb.Code = "CredentialsInvalid"
 	AccessDenied       lb.Code = "AccessDenied"
@@ -65,6 +66,10 @@ var Reasons = lb.Table{
 		Means: "The Service has an address without a subscription. CloudSigma may not lead traffic from outside to it, and may take it back.",
 		Do:    "Use the pool static in production: remove annotation " + compat.AnnotationPool + ", and subscribe to addresses.",
 		Text:  "Address %s is dynamic: it may not be reachable from outside, and CloudSigma may take it back. Use the pool static in production.", Sample: []any{"192.0.2.7"}},
+	SubscriptionEnds: {On: "Service", Ready: true, Warning: true, Event: true,
+		Means: "The subscription of the Service's address ends within a week, and is not renewed automatically. Then CloudSigma takes the address back.",
+		Do:    `Renew the subscription, or let CloudSigma renew it automatically (auto_renew). To move the Service to another address, set the annotation fairlead.io/reallocate: "true".`,
+		Text:  "The subscription of address %s ends on %s and is not renewed automatically. Renew it at CloudSigma, or the Service loses the address.", Sample: []any{"192.0.2.7", "2026-02-01"}},
 	UnknownAddressPool: {On: "Service", Ready: true, Warning: true, Event: true,
 		Means: "The annotation " + compat.AnnotationPool + " names a pool that does not exist. The pool static is used.",
 		Do:    "Set it to static or dynamic, or remove it.",
