@@ -86,7 +86,7 @@ type (
 	// Reaper finds what was made for Services that no longer exist. Whether it is
 	// removed is for the operator to say; Remove does it.
 	Reaper interface {
-		Orphans(ctx context.Context, exists func(types.UID) bool) ([]lb.Orphan, error)
+		Orphans(ctx context.Context, exists lb.Exists) ([]lb.Orphan, error)
 		Remove(ctx context.Context, orphans []lb.Orphan) (lb.Plan, error)
 	}
 )

@@ -131,18 +131,18 @@ func TestYieldsUntilFree(t *testing.T) {
 // Whatever the kernel refuses is tried again, and the address follows its interface.
 func TestFollowsInterface(t *testing.T) {
 	run(t, []link.Link{eth("ens3", 3, true), eth("ens2", 2, false), eth("veth1", 1, false)}, func(kernel *link.Fake, lans map[string]*fakeLAN) {
-		kernel.Fail = func(verb, _ string, _ netip.Addr) error {
+		kernel.SetFail(func(verb, _ string, _ netip.Addr) error {
 			if verb == "add" {
 				return errors.New("not now")
 			}
 			return nil
-		}
+		})
 		kernel.Drop("ens3", address)
 		pause(checkPeriod)
 		if len(kernel.Ours()) > 0 {
 			t.Error("the kernel has not refused it")
 		}
-		kernel.Fail = nil
+		kernel.SetFail(nil)
 		pause(2 * checkPeriod)
 		if !at(kernel, "ens3") || !lans["ens3"].owns() {
 			t.Error("not tried again")

@@ -70,7 +70,7 @@ func (c *services) lookForOrphans(ctx context.Context) error {
 		return fmt.Errorf("list services: %w", err)
 	}
 	exists := isOneOf(now.Items)
-	found = slices.DeleteFunc(found, func(o lb.Orphan) bool { return exists(o.UID) })
+	found = slices.DeleteFunc(found, func(o lb.Orphan) bool { return o.Lives(exists) })
 	voice := c.classes.voice(c.backend.words())
 	for _, o := range c.orphans.note(found) {
 		about := kubeapi.ServiceReference(o.Service, o.UID)
@@ -85,10 +85,10 @@ func (c *services) lookForOrphans(ctx context.Context) error {
 	return err
 }
 
-func isOneOf(services []corev1.Service) func(types.UID) bool {
-	uids := make(map[types.UID]bool, len(services))
+func isOneOf(services []corev1.Service) lb.Exists {
+	uids, names := make(map[types.UID]bool, len(services)), make(map[types.NamespacedName]bool, len(services))
 	for i := range services {
-		uids[services[i].UID] = true
+		uids[services[i].UID], names[client.ObjectKeyFromObject(&services[i])] = true, true
 	}
-	return func(uid types.UID) bool { return uids[uid] }
+	return func(name types.NamespacedName, uid types.UID) bool { return uids[uid] || uid == "" && names[name] }
 }

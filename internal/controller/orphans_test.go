@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"fairlead.io/internal/backend"
@@ -23,9 +22,9 @@ type reaper struct {
 	fails error
 }
 
-func (r *reaper) Orphans(_ context.Context, exists func(types.UID) bool) (out []lb.Orphan, _ error) {
+func (r *reaper) Orphans(_ context.Context, exists lb.Exists) (out []lb.Orphan, _ error) {
 	for _, o := range r.left {
-		if !exists(o.UID) {
+		if !o.Lives(exists) {
 			out = append(out, o)
 		}
 	}

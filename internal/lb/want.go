@@ -2,6 +2,7 @@ package lb
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -144,8 +145,20 @@ func (m *Marks) Label(key, value string) {
 type Orphan struct {
 	ID      string // unique in the backend
 	Service types.NamespacedName
-	UID     types.UID // of the Service
-	Reason  Reason    // how it is reported
+	UID     types.UID // of the Service; "" if only its name is known
+	// Names are further ones that the Service may have had, where the name is not
+	// certain either.
+	Names  []types.NamespacedName
+	Reason Reason // how it is reported
+}
+
+// Exists says whether there is a Service with that UID, of any type and class; without
+// UID, one of that name.
+type Exists func(name types.NamespacedName, uid types.UID) bool
+
+// Lives says whether the Service exists after all.
+func (o *Orphan) Lives(exists Exists) bool {
+	return exists(o.Service, o.UID) || slices.ContainsFunc(o.Names, func(name types.NamespacedName) bool { return exists(name, "") })
 }
 
 // Object names an object of the API server.

@@ -46,6 +46,13 @@ func (f *Fake) SetLinks(links ...Link) {
 	f.signal()
 }
 
+// SetFail sets Fail while others use the fake.
+func (f *Fake) SetFail(fail func(verb, ifname string, a netip.Addr) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Fail = fail
+}
+
 // SetHosts changes which hosts the kernel knows, by interface.
 func (f *Fake) SetHosts(hosts map[string][]Host) {
 	f.mu.Lock()

@@ -15,7 +15,7 @@ import (
 // Orphans are found by our tags. Those that cloudscale's own controller has left
 // behind have none, and cannot be told from anybody else's. exists says whether
 // there is a Service with that UID, of any type and class.
-func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]lb.Orphan, error) {
+func (b *Backend) Orphans(ctx context.Context, exists lb.Exists) ([]lb.Orphan, error) {
 	if b.cluster == "" {
 		return nil, nil
 	}
@@ -26,9 +26,10 @@ func (b *Backend) Orphans(ctx context.Context, exists func(types.UID) bool) ([]l
 	var out []lb.Orphan
 	for _, o := range all {
 		uid := types.UID(o.Tags[tagUID])
-		if b.mine(o.Tags[tagCluster]) && uid != "" && !exists(uid) {
-			namespace, name, _ := strings.Cut(o.Tags[tagService], "/")
-			out = append(out, lb.Orphan{ID: o.UUID, Service: types.NamespacedName{Namespace: namespace, Name: name}, UID: uid,
+		namespace, name, _ := strings.Cut(o.Tags[tagService], "/")
+		service := types.NamespacedName{Namespace: namespace, Name: name}
+		if b.mine(o.Tags[tagCluster]) && uid != "" && !exists(service, uid) {
+			out = append(out, lb.Orphan{ID: o.UUID, Service: service, UID: uid,
 				Reason: lb.LoadBalancerOrphaned.With(o.Name, o.UUID, o.Tags[tagService])})
 		}
 	}

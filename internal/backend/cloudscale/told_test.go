@@ -292,7 +292,7 @@ func TestOrphans(t *testing.T) {
 		if _, err := c.backend.client.LoadBalancers.Create(t.Context(), cloudscale.NewLoadBalancer{Name: "somebody else's", Flavor: "lb-standard", Tags: cloudscale.Tags{tagCluster: "other", tagUID: "x"}}); err != nil {
 			t.Fatal(err)
 		}
-		orphans, err := c.backend.Orphans(t.Context(), func(uid types.UID) bool { return uid == "cafe" })
+		orphans, err := c.backend.Orphans(t.Context(), func(_ types.NamespacedName, uid types.UID) bool { return uid == "cafe" })
 		if err != nil || len(orphans) != 1 || orphans[0].Service.String() != "shop/web" || orphans[0].UID != "deadbeef" {
 			t.Fatalf("%v, %+v", err, orphans)
 		}
@@ -304,7 +304,7 @@ func TestOrphans(t *testing.T) {
 			t.Errorf("%v, %v", err, c.state())
 		}
 		c.backend.cluster = ""
-		if got, err := c.backend.Orphans(t.Context(), func(types.UID) bool { return false }); err != nil || got != nil {
+		if got, err := c.backend.Orphans(t.Context(), func(types.NamespacedName, types.UID) bool { return false }); err != nil || got != nil {
 			t.Errorf("without a name: %v, %v", got, err)
 		}
 	})

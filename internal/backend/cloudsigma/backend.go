@@ -59,6 +59,8 @@ type Backend struct {
 	// attached are addresses that may have a card because of us: it was attached, or the
 	// tags say that a process before this one was about to.
 	attached map[netip.Addr]bool
+	// ending are addresses whose subscription ends soon, with the day.
+	ending map[netip.Addr]string
 	// settling is until when an address stays on the node of an old pod.
 	settling map[netip.Addr]time.Time
 	// warned of what is listed as an address and is none.

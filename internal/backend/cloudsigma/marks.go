@@ -18,6 +18,7 @@ var (
 	_ backend.Inventory = (*Backend)(nil)
 	_ backend.Importer  = (*Backend)(nil)
 	_ backend.Runner    = (*Backend)(nil)
+	_ backend.Reaper    = (*Backend)(nil)
 )
 
 // Words are those of CloudSigma's controller.

@@ -118,6 +118,9 @@ func (b *Backend) wanted(o *observation, w *lb.Want, addr netip.Addr) {
 	if ip := o.account.ips[addr]; !ip.Subscribed() {
 		o.tell = append(o.tell, Reasons.With(DynamicAddress, addr))
 	}
+	if day, ends := b.ending[addr]; ends {
+		o.tell = append(o.tell, Reasons.With(SubscriptionEnds, addr, day))
+	}
 }
 
 // available says whether a Service may have an address. Nobody can have it whom the

@@ -16,7 +16,9 @@ const (
 	AddressAttached    lb.Code = "AddressAttached"
 	AddressMoved       lb.Code = "AddressMoved"
 	AddressMissing     lb.Code = "AddressMissing"
+	AddressOrphaned    lb.Code = "AddressOrphaned"
 	DynamicAddress     lb.Code = "DynamicAddress"
+	SubscriptionEnds   lb.Code = "SubscriptionEnds"
 	UnknownAddressPool lb.Code = "UnknownAddressPool"
 	CredentialsInvalid lb.Code = "CredentialsInvalid"
 	AccessDenied       lb.Code = "AccessDenied"
@@ -56,10 +58,18 @@ var Reasons = lb.Table{
 		Means: "The account does not have the address any more, for example because its subscription ended.",
 		Do:    `Subscribe to the address again, or set the annotation fairlead.io/reallocate: "true" to move the Service to another address.`,
 		Text:  `The CloudSigma account does not have address %s any more. Subscribe to it again, or set the annotation fairlead.io/reallocate: "true" to move the Service.`, Sample: []any{"192.0.2.7"}},
+	AddressOrphaned: {On: "Service", Warning: true, Event: true,
+		Means: "An address has the tags of this cluster and of a Service that no longer exists, for example because somebody removed the Service's finalizer. Fairlead leaves it attached until another Service gets it.",
+		Do:    "Nothing if the address may wait for the next Service. Otherwise start the controller with --remove-orphans, or detach the address and remove its tags.",
+		Text:  "Address %s has the tag %q of this cluster, but there is no such Service. The next Service may get the address. To free it now, start the controller with --remove-orphans.", Sample: []any{"192.0.2.7", "service:shop-web"}},
 	DynamicAddress: {On: "Service", Ready: true, Warning: true, Event: true,
 		Means: "The Service has an address without a subscription. CloudSigma may not lead traffic from outside to it, and may take it back.",
 		Do:    "Use the pool static in production: remove annotation " + compat.AnnotationPool + ", and subscribe to addresses.",
 		Text:  "Address %s is dynamic: it may not be reachable from outside, and CloudSigma may take it back. Use the pool static in production.", Sample: []any{"192.0.2.7"}},
+	SubscriptionEnds: {On: "Service", Ready: true, Warning: true, Event: true,
+		Means: "The subscription of the Service's address ends within a week, and is not renewed automatically. Then CloudSigma takes the address back.",
+		Do:    `Renew the subscription, or let CloudSigma renew it automatically (auto_renew). To move the Service to another address, set the annotation fairlead.io/reallocate: "true".`,
+		Text:  "The subscription of address %s ends on %s and is not renewed automatically. Renew it at CloudSigma, or the Service loses the address.", Sample: []any{"192.0.2.7", "2026-02-01"}},
 	UnknownAddressPool: {On: "Service", Ready: true, Warning: true, Event: true,
 		Means: "The annotation " + compat.AnnotationPool + " names a pool that does not exist. The pool static is used.",
 		Do:    "Set it to static or dynamic, or remove it.",

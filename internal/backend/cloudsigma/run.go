@@ -16,7 +16,7 @@ import (
 const watchPause = 10 * time.Second
 
 // Run wakes all Services when the cloud says that a server has started, stopped, come
-// or gone, and those whose pod has changed.
+// or gone, or that a subscription ends soon, and those whose pod has changed.
 func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -33,6 +33,7 @@ func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) e
 		})
 	}
 	var before map[string]string
+	var readAgain time.Time
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
 	for {
@@ -40,6 +41,12 @@ func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) e
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if now := time.Now(); !now.Before(readAgain) {
+			changed, next := b.readSubscriptions(ctx)
+			if readAgain = now.Add(next); changed {
+				wake()
+			}
 		}
 		known := b.client.Servers.Peek() // what Services were placed by
 		all, err := b.client.Servers.Within(ctx, watchPause/2)

@@ -25,5 +25,16 @@ func ServiceTag(s types.NamespacedName) string { return servicePrefix + s.Namesp
 // ClusterOf is the cluster that a tag names.
 func ClusterOf(tag string) (cluster string, ok bool) { return strings.CutPrefix(tag, clusterPrefix) }
 
+// ServicesOf are all Services that may have a tag, by length of the namespace.
+func ServicesOf(tag string) (out []types.NamespacedName) {
+	text, ok := strings.CutPrefix(tag, servicePrefix)
+	for i := 0; ok && i < len(text); i++ {
+		if text[i] == '-' && i > 0 && i+1 < len(text) {
+			out = append(out, types.NamespacedName{Namespace: text[:i], Name: text[i+1:]})
+		}
+	}
+	return out
+}
+
 // IsServiceTag says whether a tag names a Service.
 func IsServiceTag(tag string) bool { return strings.HasPrefix(tag, servicePrefix) }

@@ -81,11 +81,11 @@ func (b *toyBackend) Run(ctx context.Context, wake func(...types.NamespacedName)
 	}
 	return nil
 }
-func (b *toyBackend) Orphans(_ context.Context, exists func(types.UID) bool) (out []lb.Orphan, _ error) {
+func (b *toyBackend) Orphans(_ context.Context, exists lb.Exists) (out []lb.Orphan, _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for uid, o := range b.has {
-		if !exists(uid) {
+	for _, o := range b.has {
+		if !o.Lives(exists) {
 			out = append(out, o)
 		}
 	}
