@@ -158,9 +158,7 @@ func TestCarry(t *testing.T) {
 			if l.addr.Is6() {
 				own = netip.MustParseAddr("2001:db8:1::10")
 			}
-			if !asker.Answers(l.addr, own) {
-				t.Error("the node does not answer for it")
-			}
+			l.eventually("the node answers for it", func() bool { return asker.Answers(l.addr, own) })
 			if l.log.has("first packets") {
 				t.Error("packets before the first")
 			}
