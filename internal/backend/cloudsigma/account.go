@@ -11,8 +11,10 @@ import (
 )
 
 // trust is how long what was read counts, with our own changes since. All looks
-// within this time share one list of each kind. A write that fails ends it at once.
-const trust = time.Minute
+// within this time share one list of each kind. A write that fails ends it at once. It is
+// longer than the minute after which the inventory is read again, so that an address that
+// has to move does not wait for a list.
+const trust = 90 * time.Second
 
 // account is what there is in the cloud.
 type account struct {

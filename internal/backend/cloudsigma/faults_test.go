@@ -166,7 +166,7 @@ func TestCalls(t *testing.T) {
 			got[s.name] = fmt.Sprintf("%d, %d of them writes", len(w.sim.Log()), w.sim.Writes())
 		})
 	}
-	want := map[string]string{"create": "8, 4 of them writes", "move": "4, 2 of them writes", "delete": "8, 4 of them writes", "another address": "16, 8 of them writes"}
+	want := map[string]string{"create": "8, 4 of them writes", "move": "4, 2 of them writes", "delete": "8, 4 of them writes", "another address": "15, 8 of them writes"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -219,6 +219,32 @@ func TestManyAtOnce(t *testing.T) {
 			t.Errorf("%d calls in %s", calls, took)
 		} else {
 			t.Logf("%d calls in %s", calls, took)
+		}
+	})
+}
+
+// A resync of many Services, to which nothing has happened, is one list of each kind.
+func TestIdleResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100
+		w := newWorld(t, simulated.Knobs{}, 3, n)
+		for i := range n {
+			w.create(fmt.Sprint("web-", i))
+		}
+		w.settle()
+		<-time.After(5 * time.Minute)
+		w.sim.ResetLog()
+		for _, s := range w.services {
+			if _, err := w.look(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := map[simulated.Call]int{}
+		for _, kind := range []simulated.Kind{simulated.IPs, simulated.Tags, simulated.Servers} {
+			want[simulated.Call{Method: http.MethodGet, Kind: kind}] = 1
+		}
+		if diff := cmp.Diff(want, w.sim.Counts()); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
