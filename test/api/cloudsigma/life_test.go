@@ -259,7 +259,7 @@ func TestDryRun(t *testing.T) {
 	w := newWorld(t, 1, cloudsigma.Knobs{})
 	w.start()
 	web := w.create("web", annotated("fairlead.io/dry-run", "true"))
-	w.told(web, "ChangesPlanned", "create NIC 192.0.2.10: of server node-1", "impact: none")
+	w.told(web, "ChangesPlanned", "create NIC 192.0.2.10 of server node-1", "impact: none")
 	w.has("nothing was done")
 	w.patch("web", `{"metadata":{"annotations":{"fairlead.io/dry-run":null}}}`)
 	w.service(web, "is served", on("192.0.2.10", "node-1"))
