@@ -97,10 +97,13 @@ func (t *Tags) askIfEmpty(ctx context.Context, tag *Tag) error {
 // so already is not written. A resource is added to the tag of the name with the
 // lowest UUID, which is made if there is none, and removed from all of the name.
 //
+// What two tags of a name have is left to that one, and a second one without anything
+// is deleted.
+//
 // Changes that wait are made together, by one list before them, which those who come
-// meanwhile share, one write for each tag, and one list after them. What somebody else has undone in between is done
-// again; if that happens time and again, the error IsIgnored. A lost answer is no
-// error if the change turns out to have been made.
+// meanwhile share, one write for each tag, and one list after them. What somebody else
+// has undone in between is done again; if that happens time and again, the error
+// IsIgnored. A lost answer is no error if the change turns out to have been made.
 func (t *Tags) Change(ctx context.Context, changes ...TagChange) ([]Tag, error) {
 	return t.changes.Do(ctx, "", changes)
 }
@@ -231,11 +234,15 @@ func plan(tags []Tag, changes []TagChange) []tagWrite {
 			})
 			if i == 0 {
 				now = append(now, missing...)
+			} else {
+				now = slices.DeleteFunc(now, func(r string) bool {
+					return slices.Contains(add[name], r) && slices.ContainsFunc(same[:i], func(t Tag) bool { return t.Has(r) })
+				})
 			}
 			if slices.Equal(now, tag.Resources) {
 				continue
 			}
-			gone := len(now) == 0 && deleteEmpty[name]
+			gone := len(now) == 0 && (deleteEmpty[name] || i > 0)
 			tag.Resources = now
 			out = append(out, tagWrite{tag, gone})
 		}

@@ -153,17 +153,18 @@ func New() *Allocator {
 func (a *Allocator) settleEntry(r lb.Request, x netip.Addr, published []netip.Addr) (v lb.Verdict, changed []types.NamespacedName) {
 	a.claimImports()
 	s := a.enter(&r, x)
-	for {
+	// What it publishes may be fine after that, or what it lacks may be told better. Each
+	// further look is worth it only if an address was heeded and stayed.
+	for range len(published) + 2 {
 		others := a.adoptPublished(s, published)
 		before := a.changes
 		a.evaluate(s)
 		a.wake(nil)
 		if a.changes == before || !others && !s.lacking {
-			return s.verdict, a.finish(s)
+			break
 		}
-		// What it publishes may be fine now, or what it lacks may be told
-		// better. That ends, because an address that is heeded stays.
 	}
+	return s.verdict, a.finish(s)
 }
 
 // enter returns the entry of r's Service, or its extra for x if x is valid, with r as

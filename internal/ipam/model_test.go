@@ -85,12 +85,14 @@ func (m *model) settle(r lb.Request, published []netip.Addr) {
 			o.lost = append(o.lost, x)
 		}
 	}
-	for again := true; again; {
+	for range len(published) + 2 {
 		m.adoptPublished(o, published)
 		was := m.all()
 		m.decide(o)
 		m.rest()
-		again = !slices.Equal(was, m.all())
+		if slices.Equal(was, m.all()) {
+			break
+		}
 	}
 }
 
@@ -587,20 +589,4 @@ func (m *model) count(p lb.Pool, namespace string) (n int) {
 		}
 	}
 	return n + m.countLeases(p, namespace)
-}
-
-func spanned(p lb.Pool) (out []netip.Addr) {
-	for _, s := range p.Spans {
-		for x := s.From(); x.Compare(s.To()) <= 0; x = x.Next() {
-			out = append(out, x)
-		}
-	}
-	return out
-}
-
-// members returns the addresses that p hands out, lowest first.
-func members(p lb.Pool) []netip.Addr {
-	return slices.DeleteFunc(spanned(p), func(x netip.Addr) bool {
-		return p.SkipIPv4Ends && x.Is4() && (x.As4()[3] == 0 || x.As4()[3] == 255)
-	})
 }

@@ -171,3 +171,19 @@ func (m *model) fillFirst(o *owner, f lb.Family, p lb.Pool) {
 		o.has[f] = x
 	}
 }
+
+func spanned(p lb.Pool) (out []netip.Addr) {
+	for _, s := range p.Spans {
+		for x := s.From(); x.Compare(s.To()) <= 0; x = x.Next() {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// members returns the addresses that p hands out, lowest first.
+func members(p lb.Pool) []netip.Addr {
+	return slices.DeleteFunc(spanned(p), func(x netip.Addr) bool {
+		return p.SkipIPv4Ends && x.Is4() && (x.As4()[3] == 0 || x.As4()[3] == 255)
+	})
+}

@@ -21,6 +21,7 @@ type account struct {
 	ips     map[netip.Addr]cloudsigma.IP
 	servers map[string]cloudsigma.Server // by UUID
 	tags    map[netip.Addr][]string      // names, sorted, of each address
+	twice   map[netip.Addr][]string      // names of which each address has two tags
 	strange []string                     // what is listed as an address and is none
 
 	published map[netip.Addr]bool // by Services of this cluster that are looked at
@@ -65,7 +66,7 @@ func (b *Backend) forget() {
 
 // setTags takes over what tags there are.
 func (a *account) setTags(tags []cloudsigma.Tag) {
-	a.tags = map[netip.Addr][]string{}
+	a.tags, a.twice = map[netip.Addr][]string{}, map[netip.Addr][]string{}
 	for _, t := range tags {
 		for _, r := range t.Resources {
 			addr, err := netip.ParseAddr(r)
@@ -73,7 +74,9 @@ func (a *account) setTags(tags []cloudsigma.Tag) {
 				continue // a server, a drive
 			}
 			addr = addr.Unmap()
-			if !slices.Contains(a.tags[addr], t.Name) {
+			if slices.Contains(a.tags[addr], t.Name) {
+				a.twice[addr] = append(a.twice[addr], t.Name)
+			} else {
 				a.tags[addr] = append(a.tags[addr], t.Name)
 			}
 		}

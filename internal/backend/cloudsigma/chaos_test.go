@@ -107,10 +107,10 @@ func (c *chaos) happen(kinds []string) {
 		c.say("%s: restart", w.cluster)
 		w.restart()
 	case n == 7:
-		f := faults[kinds[c.rand.IntN(len(kinds))]]
-		f.Skip, f.Times = c.rand.IntN(6), max(f.Times, 1+c.rand.IntN(3))
-		c.say("fault %+v", f)
-		sim.Fail(f)
+		fault := faults[kinds[c.rand.IntN(len(kinds))]]
+		fault.Skip, fault.Times = c.rand.IntN(6), max(fault.Times, 1+c.rand.IntN(3))
+		c.say("fault %+v", fault)
+		sim.Fail(fault)
 	case n == 8:
 		for _, tag := range sim.Tags() {
 			if dialect.IsServiceTag(tag.Name) && c.rand.IntN(2) == 0 {

@@ -117,6 +117,14 @@ func TestEveryFaultOfEveryCall(t *testing.T) {
 	}
 }
 
+// Tags that the cloud makes after it was looked again whether they are there are made
+// twice; the second ones go.
+func TestTagsMadeTwice(t *testing.T) {
+	scenarios[0].run(t, func(w *world) {
+		w.sim.Fail(simulated.Fault{Kind: simulated.Tags, Method: http.MethodPost, Latency: 40 * time.Second})
+	})
+}
+
 // The process ends between any two calls, and a new one begins.
 func TestCrashBetweenAnyTwoCalls(t *testing.T) {
 	for _, s := range scenarios {

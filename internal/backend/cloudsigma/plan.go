@@ -97,10 +97,11 @@ func (d *Desired) cluster() string {
 	return name
 }
 
-// claim tags an address. Tags of Services that do not have it any more go.
+// claim tags an address, once: a tag that the cloud has made after its answer was given
+// up is there twice. Tags of Services that do not have it any more go.
 func (d *Desired) claim(p *lb.Plan, a *account, addr netip.Addr) {
 	for _, tag := range []string{d.Cluster, d.Service, compat.ManagedTag} {
-		if !a.has(addr, tag) {
+		if !a.has(addr, tag) || slices.Contains(a.twice[addr], tag) {
 			p.Steps = append(p.Steps, lb.Step{Verb: lb.VerbAssign, Kind: kindTag, Name: tag, Part: addr.String(), Body: addr})
 		}
 	}
