@@ -150,8 +150,10 @@ func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
 				"name: cloudsigma-credentials\n", "key: region\n", "key: cluster-name\n", "key: username\n", "path: password\n",
 				"--cluster-name=$(CLUSTER_NAME)\n", "hostNetwork: true", "key: node.kubernetes.io/not-ready", "resources: [endpointslices]",
 				"name: agents.fairlead.io\n",
+				// Of pods, it only asks which node those of another controller are on.
+				"  name: fairlead-pods\n  namespace: kube-system\n", "resources: [pods]\n  verbs: [get]\n",
 			},
-			lacks: []string{"metallb.io]", "configmaps]", "pods]", "app: metallb", "privileged"},
+			lacks: []string{"metallb.io]", "configmaps]", "resources: [pods]\n  verbs: [get,", "pods, ", ", pods", "pods/", "app: metallb", "privileged"},
 		},
 		"charts/fairlead/testdata/cloudsigmapods.yaml": {
 			has: []string{
