@@ -23,12 +23,14 @@ var (
 // address.
 func startPair(t *testing.T, owner string) *running {
 	t.Helper()
-	r := start(t, newCluster(), []string{"b"}, nil)
+	var claims []member.Claim
+	if owner == "b" {
+		claims = []member.Claim{{Key: member.Addr(vip), Node: "b", Epoch: 4, Up: true}}
+	}
+	r := start(t, newCluster(), []string{"b"}, nil, claims...)
 	r.kernel.SetHosts(map[string][]link.Host{"eth0": {{Addr: gateway, MAC: gatewayMAC, Gateway: true}}})
 	r.answers(gateway, gatewayMAC)
-	if owner == "b" {
-		r.group.claim(vip, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 4, Up: true})
-	} else {
+	if owner == "a" {
 		claimedBy(r, "a")
 		after(5 * time.Second)
 		b := nodeObject("b", "192.0.2.2")

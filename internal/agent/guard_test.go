@@ -89,8 +89,7 @@ func TestOwnAddressIsGuarded(t *testing.T) {
 // An agent that starts while an address moves does not leave it open.
 func TestGuardOfAnAddressThatMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, unserved(), []string{"b", "c"}, nil)
-		r.group.claim(vip, up("b", 1))
+		r := start(t, unserved(), []string{"b", "c"}, nil, up("b", 1))
 		r.group.die("b")
 		after(time.Second)
 		r.guarded("b died before the start", true)

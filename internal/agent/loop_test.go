@@ -53,9 +53,9 @@ func newCluster() *fakeCluster {
 	return c
 }
 
-// start runs the loop of node a; change changes what it is made of. It must be
-// called in a bubble of synctest.
-func start(t *testing.T, cluster *fakeCluster, others []string, change func(*parts)) *running {
+// start runs the loop of node a; change changes what it is made of, claims are those of
+// vip that it finds. It must be called in a bubble of synctest.
+func start(t *testing.T, cluster *fakeCluster, others []string, change func(*parts), claims ...member.Claim) *running {
 	t.Helper()
 	p := fakeParts("a", cluster)
 	if change != nil {
@@ -66,6 +66,7 @@ func start(t *testing.T, cluster *fakeCluster, others []string, change func(*par
 	r := &running{agent: a, t: t, cluster: cluster, group: newFakeGroup("a", others...), kernel: p.kernel.(*link.Fake), tables: p.tables.(*nft.Fake),
 		announcer: p.announcer.(*fakeAnnouncer), ended: make(chan struct{})}
 	a.group = r.group
+	r.group.others[member.Addr(vip)] = claims
 	for _, o := range cluster.objects {
 		if kindOf(o) == "Agent" {
 			a.known.add(o.GetName())
@@ -164,8 +165,7 @@ func TestLoopTakes(t *testing.T) {
 // An address of a node that dies is taken over at once, without a probe.
 func TestLoopTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newCluster(), []string{"b", "c"}, nil)
-		r.group.claim(vip, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 4, Up: true})
+		r := start(t, newCluster(), []string{"b", "c"}, nil, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 4, Up: true})
 		after(5 * time.Second)
 		r.has("b has it", false)
 		// The endpoint is there; b is still Ready in the API, and dead.
@@ -270,10 +270,11 @@ func TestLoopInherits(t *testing.T) {
 				}
 				after(c.late)
 				cluster := newCluster()
-				r := start(t, cluster, []string{"b"}, func(p *parts) { p.kernel, p.tables = kernel, tables.Reopen() })
+				var claims []member.Claim
 				if !c.want {
-					r.group.claim(vip, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 9, Up: true})
+					claims = []member.Claim{{Key: member.Addr(vip), Node: "b", Epoch: 9, Up: true}}
 				}
+				r := start(t, cluster, []string{"b"}, func(p *parts) { p.kernel, p.tables = kernel, tables.Reopen() }, claims...)
 				synctest.Wait()
 				after(time.Minute)
 				r.has("inherited", c.want)
