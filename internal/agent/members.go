@@ -36,7 +36,7 @@ func (a *agent) look(now time.Time) {
 	a.members = members
 	a.forgive(now)
 	a.others = len(members) - 1
-	alone := a.others == 0 && a.lost(list.Items)
+	alone, back := a.others == 0 && a.lost(list.Items), a.others > 0 && a.solitude != nil
 	a.beAlone(alone)
 	a.api.wanted.Store(alone)
 	a.presumed = a.presume(list.Items)
@@ -47,7 +47,8 @@ func (a *agent) look(now time.Time) {
 		if a.others == 0 { // they are on their way
 			a.quietUntil = now.Add(peersPatience)
 		}
-	case a.others > 0 && a.quietUntil.After(now.Add(settlePause)):
+	case back, a.others > 0 && a.quietUntil.After(now.Add(settlePause)):
+		// They come one after the other, and claims of one before it is there itself.
 		a.quietUntil = now.Add(settlePause)
 	}
 	a.voters = a.voters[:0]
