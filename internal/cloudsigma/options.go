@@ -72,20 +72,6 @@ type OAuth struct {
 	UserEmail    string
 }
 
-// Configured says whether the environment has the region or endpoint, and some way
-// to authenticate.
-func Configured(getenv func(string) string) bool {
-	has := func(names ...string) bool {
-		for _, name := range names {
-			if getenv(name) != "" || getenv(name+"_FILE") != "" {
-				return true
-			}
-		}
-		return false
-	}
-	return has(EnvRegion, EnvLocation, EnvEndpoint) && has(EnvOAuthURL, EnvOAuthURL2, EnvToken, EnvUsername)
-}
-
 // FromEnv reads options from the environment. Callers that have flags too answer
 // with their values when asked for these variables. The first complete way to
 // authenticate is used: OAuth, token, name and password.
