@@ -86,10 +86,16 @@ func (s *solitude) blind() bool {
 	return true
 }
 
+// hears says whether a lost node was heard.
+func (s *solitude) hears(node string, now time.Time) bool {
+	at, ok := s.heard[node]
+	return ok && now.Sub(at) < heardFor
+}
+
 // lives says whether any lost node was heard.
 func (s *solitude) lives(now time.Time) bool {
-	for _, at := range s.heard {
-		if now.Sub(at) < heardFor {
+	for node := range s.heard {
+		if s.hears(node, now) {
 			return true
 		}
 	}
@@ -167,16 +173,18 @@ func (a *agent) beAlone(alone bool) {
 	}
 }
 
-// presume returns the nodes that were lost and that the API server calls Ready: they
-// count as alive where the LAN does not say otherwise.
-func (a *agent) presume(nodes []corev1.Node) map[string]bool {
+// presume returns the nodes that were lost, and that were heard or that the API server
+// calls Ready: they count as alive where the LAN does not say otherwise. A node whose
+// kubelet is late is not Ready, and may yet announce what it has.
+func (a *agent) presume(nodes []corev1.Node, now time.Time) map[string]bool {
 	if a.solitude == nil {
 		return nil
 	}
 	out := map[string]bool{}
 	for i := range nodes {
-		if _, died := a.group.Died(nodes[i].Name); died && kubeapi.NodeReady(&nodes[i]) {
-			out[nodes[i].Name] = true
+		n := &nodes[i]
+		if _, died := a.group.Died(n.Name); died && (kubeapi.NodeReady(n) || a.solitude.hears(n.Name, now)) {
+			out[n.Name] = true
 		}
 	}
 	return out

@@ -220,6 +220,26 @@ func TestAloneIsNotHeard(t *testing.T) {
 	})
 }
 
+// The kubelet of a lost node that announces what it has is late: that it is not Ready
+// does not mean that it is dead. When it falls silent it is.
+func TestAloneHearsWhatIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startPair(t, "b")
+		r.group.die("b")
+		after(100 * time.Millisecond)
+		r.announcer.say(News{Addr: vip, MAC: macs["b"], Interface: "eth0", Asks: true})
+		synctest.Wait()
+		b := nodeObject("b", "192.0.2.2")
+		b.Status.Conditions[0].Status = corev1.ConditionUnknown
+		r.cluster.put(b)
+		r.changed(b)
+		after(heardFor / 2)
+		r.has("b was heard", false)
+		after(heardFor)
+		r.has("b is silent", true)
+	})
+}
+
 // A lost node that asks for addresses lives, although it does not hear this one's
 // questions.
 func TestAloneHearsQuestions(t *testing.T) {

@@ -39,7 +39,7 @@ func (a *agent) look(now time.Time) {
 	alone, back := a.others == 0 && a.lost(list.Items), a.others > 0 && a.solitude != nil
 	a.beAlone(alone)
 	a.api.wanted.Store(alone)
-	a.presumed = a.presume(list.Items)
+	a.presumed = a.presume(list.Items, now)
 	a.askLAN(now)
 	switch isolated := alone && !a.api.reachable() && a.solitude.blind(); {
 	case isolated != a.isolated:
