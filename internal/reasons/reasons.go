@@ -8,13 +8,14 @@ import (
 	"fairlead.io/internal/compat/kubedc"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
+	"fairlead.io/internal/eip"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nodes"
 )
 
 // tables of all parts: whoever adds a backend or a configuration format adds its
 // table here.
-var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, kubedc.Reasons, cloudscale.Reasons, cloudsigma.Reasons, nodes.Reasons}
+var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, kubedc.Reasons, eip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, nodes.Reasons}
 
 // All reasons of all parts.
 var All = merged()
