@@ -1,8 +1,5 @@
 package kubedc
 
-// prefix of kube-dc's annotations about load balancers.
-const prefix = "service.nlb.kube-dc.com/"
-
 // Annotations that users set on a Service.
 const (
 	// AnnotationDefaultGateway serves the Service at the address of the project's
@@ -11,7 +8,7 @@ const (
 	// Type: "true" or "false"
 	// Default: "false"
 	// Impact: the Service moves to the other address as soon as that is ready
-	AnnotationDefaultGateway = prefix + "bind-on-default-gw-eip"
+	AnnotationDefaultGateway = "service.nlb.kube-dc.com/bind-on-default-gw-eip"
 
 	// AnnotationEIp serves the Service at the address of an EIp of its namespace.
 	// Several Services can use it if their ports differ. Fairlead does not delete it.
@@ -19,7 +16,7 @@ const (
 	// Type: name of an EIp
 	// Default: Fairlead creates an EIp for the Service, and deletes it with the Service
 	// Impact: the Service moves to the other address as soon as that is ready
-	AnnotationEIp = prefix + "bind-on-eip"
+	AnnotationEIp = "service.nlb.kube-dc.com/bind-on-eip"
 
 	// AnnotationNetworkType is the type of the external network from which the Service
 	// gets its address.
@@ -35,7 +32,7 @@ const (
 	// Type: public or cloud
 	// Default: the egressNetworkType of the project
 	// Impact: none for a Service that has an address (reason NetworkTypeFixed)
-	AnnotationOldNetworkType = prefix + "external-network-type"
+	AnnotationOldNetworkType = "service.nlb.kube-dc.com/external-network-type"
 )
 
 // Annotations that operators set on a Namespace where there is no kube-dc.
@@ -56,23 +53,3 @@ const (
 	// Impact: load balancers are added to these switches, and removed from others
 	AnnotationSwitches = "fairlead.io/ovn-switches"
 )
-
-// LabelNetworkType is on Subnets of external networks. Its value is their type.
-const LabelNetworkType = "network.kube-dc.com/external-network-type"
-
-// DefaultGateway is the EIp that each project has: the address of its router.
-const DefaultGateway = "default-gw"
-
-// The types of external networks.
-const (
-	Public = "public"
-	Cloud  = "cloud"
-)
-
-var networkTypes = []string{Public, Cloud}
-
-// unserved are annotations of kube-dc that have another purpose than addresses.
-var unserved = []string{
-	prefix + "autodelete", prefix + "create-gateway-backend", prefix + "expose-route", prefix + "route-hostname",
-	prefix + "route-hostname-status", prefix + "route-port", prefix + "tls-issuer", prefix + "tls-secret",
-}
