@@ -22,7 +22,7 @@ type EIp struct {
 
 // EIpSpec says where the address is from. It does not change.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.externalNetworkType) || self.externalNetworkType == ” || !has(self.childRef) || self.childRef == ”",message="externalNetworkType and childRef cannot be set at the same time"
+// +kubebuilder:validation:XValidation:rule="!has(self.externalNetworkType) || size(self.externalNetworkType) == 0 || !has(self.childRef) || size(self.childRef) == 0",message="externalNetworkType and childRef cannot be set at the same time"
 type EIpSpec struct {
 	// ExternalNetworkType is the type of the external network: public or cloud.
 	//

@@ -74,6 +74,16 @@ func (v *View) Service(uid types.UID) (out Binding) {
 	return out
 }
 
+// Concerned are the Services that ask for an EIp of the namespace, or have it.
+func (v *View) Concerned(name string) (out []types.NamespacedName) {
+	if r := v.eips[name]; r != nil {
+		for _, b := range r.claims {
+			out = append(out, b.Service.Key)
+		}
+	}
+	return out
+}
+
 // target finds the EIp that b asks for. owned are those that were made for the Service,
 // and holders those that have an address.
 func (v *View) target(b *bound, owned []*record, holders map[netip.Addr][]*record) {
