@@ -272,7 +272,7 @@ func TestUse(t *testing.T) {
 // Whatever fails, and wherever the process ends, nothing is leaked, no address is released
 // while rows have it, and in the end everybody has what he asks for.
 func TestFaults(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(t)
 		w.eip("user", api.EIpSpec{})
