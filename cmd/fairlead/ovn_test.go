@@ -13,7 +13,7 @@ func TestOVNStart(t *testing.T) {
 		return &config.Configuration{Classes: []config.Class{{Name: "x", Backend: backend}}}
 	}
 	bad := func(string) string { return "tpc:db:6641" }
-	if err := checkOVN(with(config.OVN), bad); err == nil || err.Error() != `reach OVN: $OVN_NB_DB: "tpc:db:6641" does not begin with unix:, tcp: or ssl:` {
+	if err := checkOVN(with(config.OVN), bad); err == nil || err.Error() != `reach OVN: $OVN_NB_DB: "tpc:db:6641" must begin with unix:, tcp: or ssl: and does not` {
 		t.Errorf("%v", err)
 	}
 	if err := checkOVN(with(config.Announce), bad); err != nil {

@@ -89,7 +89,7 @@ func checkEndpoint(text string) error {
 			return fmt.Errorf("%q: %q is not a port", text, port)
 		}
 	default:
-		return fmt.Errorf("%q does not begin with unix:, tcp: or ssl:", text)
+		return fmt.Errorf("%q must begin with unix:, tcp: or ssl: and does not", text)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func TestOVN(t *testing.T) {
 
 func TestOVNRefused(t *testing.T) {
 	for file, want := range map[string]string{
-		`{northbound: ["tpc:db:6641"]}`:           `ovn.northbound[0]: "tpc:db:6641" does not begin with unix:, tcp: or ssl:`,
+		`{northbound: ["tpc:db:6641"]}`:           `ovn.northbound[0]: "tpc:db:6641" must begin with unix:, tcp: or ssl: and does not`,
 		`{northbound: ["tcp:db:6641", "tcp:db"]}`: `ovn.northbound[1]: "tcp:db" is not tcp:HOST:PORT`,
 		`{northbound: ["ssl:db:0"]}`:              `ovn.northbound[0]: "ssl:db:0": "0" is not a port`,
 		`{northbound: ["unix:db.sock"]}`:          `the path of a unix socket must be absolute`,
@@ -93,7 +93,7 @@ func TestEndpoints(t *testing.T) {
 		"kube-ovn's":                      {want: []string{"tcp:ovn-nb.kube-system.svc:6641"}},
 		"those of the environment":        {env: "tcp:a:1, unix:/x", want: []string{"tcp:a:1", "unix:/x"}},
 		"those of the file count more":    {options: OVNOptions{Northbound: []string{" tcp:b:2 "}}, env: "tcp:a:1", want: []string{"tcp:b:2"}},
-		"a bad environment":               {env: "tcp:a:1,,", wantErr: `$OVN_NB_DB: "" does not begin with unix:, tcp: or ssl:`},
+		"a bad environment":               {env: "tcp:a:1,,", wantErr: `$OVN_NB_DB: "" must begin with unix:, tcp: or ssl: and does not`},
 		"TLS":                             {options: whole, env: "ssl:a:1", want: []string{"ssl:a:1"}},
 		"TLS without files":               {env: "ssl:a:1", wantErr: "endpoints of the northbound database with ssl: need ovn.ca, ovn.certificate and ovn.key"},
 		"a CA that is not there":          {options: OVNOptions{CA: "/nowhere/ca", Certificate: certificate, Key: key}, env: "ssl:a:1", wantErr: "ovn.ca: open /nowhere/ca: no such file"},

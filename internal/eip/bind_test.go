@@ -149,9 +149,9 @@ func TestRowsUnknown(t *testing.T) {
 // What others have written into the list of owners stays, but for Services that are gone.
 func TestOwnersOfOthers(t *testing.T) {
 	w := newWorld(t)
-	e := w.eip("web", api.EIpSpec{})
+	w.eip("web", api.EIpSpec{})
 	w.settle()
-	e = w.eips["web"].DeepCopy()
+	e := w.eips["web"].DeepCopy()
 	e.Status.Owners = []api.Owner{{Type: "FIp", OwnerRef: "vm"}, {Type: "service", OwnerRef: "gone"}, {Type: "Service", OwnerRef: "shalb-dev/theirs"}, {Type: "Service", OwnerRef: "uid-of-theirs"}, {Type: "x", OwnerRef: "y"}}
 	w.store(w.eips, "web", e)
 	w.service("ours", kubedc.Wish{EIp: "web"}, 80)
