@@ -128,6 +128,9 @@ or anywhere with access to the API server.`,
 		if o.Config, err = sigma.configuration(o.Config, getenv); err != nil {
 			return err
 		}
+		if err := checkOVN(o.Config, getenv); err != nil {
+			return err
+		}
 		logs.level = ccm.level(logs.level)
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
@@ -145,6 +148,9 @@ or anywhere with access to the API server.`,
 		var n nodes.Options
 		ccm.nodes(&n)
 		if err := addClouds(c.Context(), &o, inCloud{getenv: getenv, nodes: n, services: cloud, adoptFrom: adoptFrom, podImage: cmp.Or(sigma.podImage, imageRepository+":"+version)}); err != nil {
+			return err
+		}
+		if err := checkBackends(&o); err != nil {
 			return err
 		}
 		o.Reasons, o.Version = reasons.All, version

@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 )
 
-// crdDirs has, by the package of kinds, where their CRDs are.
+// crdDirs has, by the package of kinds, where their CRDs are. Those of kinds that
+// Fairlead never installs are for tests and the sandbox.
 var crdDirs = map[string]string{
 	"api/v1alpha1": "charts/fairlead/files/crds",
 	"api/metallb":  "charts/fairlead/files/metallb",
+	"api/kubedc":   "sandbox/kubeovn/crds",
+	"api/kubeovn":  "sandbox/kubeovn/crds",
 }
 
 // kinds makes what follows from the Go types in api/: the methods that copy

@@ -20,6 +20,7 @@ var pages = map[string]func(*page) error{
 	"annotations.md":   annotationsPage,
 	"cloudscale.md":    cloudscalePage,
 	"cloudsigma.md":    cloudsigmaPage,
+	"kube-dc.md":       kubedcPage,
 	"configuration.md": configurationPage,
 	"kube-vip.md":      kubevipPage,
 	"flags.md":         flagsPage,
@@ -96,8 +97,9 @@ providers use: [list of names](../guides/migrate-from-kube-vip.md#when-a-service
 		{"On agents that do not, or not everything", condition("Agent", false)},
 		{"Events on nodes of a cloud", func(a lb.About) bool { return a.On == "Node" }},
 		{"On the ConfigMap of kube-vip's cloud provider", func(a lb.About) bool { return a.On == "ConfigMap" }},
+		{"On kube-dc's EIps", func(a lb.About) bool { return a.On == "EIp" }},
 		{"On MetalLB's objects", func(a lb.About) bool {
-			return !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "ConfigMap"}, a.On)
+			return !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "ConfigMap", "EIp"}, a.On)
 		}},
 	} {
 		p.heading(group.heading)

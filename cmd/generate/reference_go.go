@@ -42,7 +42,7 @@ func flagsPage(p *page) error {
 
 func annotationsPage(p *page) error {
 	p.title("Annotations", "internal/compat/native/annotation.go and internal/compat/metallb/annotation.go", "Annotations that users set on a Service, and annotations that Fairlead writes. \"Impact\" is\nthe effect of changing the annotation on a Service that is already served.\n\n"+
-		"MetalLB's annotations are read if the Service's class may use MetalLB's pools. They then apply to\npools in any configuration format. The old prefix `metallb.universe.tf/` works too; if both\nprefixes are present, the new one is used. A Service may use Fairlead's and MetalLB's annotations\ntogether. If they contradict each other, it is pending with reason `InvalidRequest`.\n\nFor kube-vip's annotations, see [kube-vip](kube-vip.md). For cloudscale.ch's annotations, see\n[cloudscale.ch](cloudscale.md), and for CloudSigma's [CloudSigma](cloudsigma.md).")
+		"MetalLB's annotations are read if the Service's class may use MetalLB's pools. They then apply to\npools in any configuration format. The old prefix `metallb.universe.tf/` works too; if both\nprefixes are present, the new one is used. A Service may use Fairlead's and MetalLB's annotations\ntogether. If they contradict each other, it is pending with reason `InvalidRequest`.\n\nFor kube-vip's annotations, see [kube-vip](kube-vip.md). For cloudscale.ch's annotations, see\n[cloudscale.ch](cloudscale.md), for CloudSigma's [CloudSigma](cloudsigma.md), and\nfor kube-dc's [kube-dc](kube-dc.md).")
 	return constants(p, "internal/compat/native/annotation.go", "internal/compat/metallb/annotation.go")
 }
 

@@ -40,6 +40,9 @@ func refused(ctx context.Context, c rest.Interface, r resource) (why string, err
 
 func resourceOf(k *compat.Kind) resource {
 	plural, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind)
+	if k.Resource != "" {
+		plural.Resource = k.Resource
+	}
 	return resource{GroupVersionResource: plural, Namespace: k.Namespace, Name: k.Name}
 }
 

@@ -53,6 +53,8 @@ type Class struct {
 type Kind struct {
 	schema.GroupVersionKind
 	Object Object
+	// Resource is its name in URLs where that is not the plural that one would guess.
+	Resource string
 	// List returns an empty list of such objects; nil if they are only watched.
 	List func() runtime.Object
 	// Namespace and Name of the one object that counts; "" is all of them.

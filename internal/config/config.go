@@ -39,6 +39,33 @@ type Configuration struct {
 
 	// CloudSigma is for classes with backend "cloudsigma".
 	CloudSigma CloudSigmaOptions `json:"cloudsigma,omitzero"`
+
+	// OVN is for classes with backend "ovn".
+	OVN OVNOptions `json:"ovn,omitzero"`
+}
+
+// OVNOptions say where OVN's northbound database is, and who serves EIps.
+type OVNOptions struct {
+	// Northbound lists the endpoints of the database's servers: unix:PATH,
+	// tcp:HOST:PORT or ssl:HOST:PORT. Default: those in $OVN_NB_DB, separated by
+	// commas, or tcp:ovn-nb.kube-system.svc:6641, where kube-ovn has it.
+	Northbound []string `json:"northbound,omitempty"`
+
+	// CA is the file with the certificates that sign those of the servers. Endpoints with
+	// ssl: need it.
+	CA string `json:"ca,omitempty"`
+
+	// Certificate is the file with the controller's own certificate. Endpoints with ssl:
+	// need it.
+	Certificate string `json:"certificate,omitempty"`
+
+	// Key is the file with the private key of the certificate.
+	Key string `json:"key,omitempty"`
+
+	// EIps says who serves kube-dc's EIps. "serve" (default): Fairlead does, also those
+	// that no Service uses. "use": kube-dc's manager does. Fairlead then only creates and
+	// deletes EIps for Services, and waits for their addresses.
+	EIps EIpMode `json:"eips,omitempty"`
 }
 
 // CloudSigmaOptions say how nodes at CloudSigma carry addresses.
@@ -74,14 +101,16 @@ type Class struct {
 	// to the Service, and kube-vip announces them. "cloudscale": load balancers of
 	// cloudscale.ch, configured by the k8s.cloudscale.ch/… annotations of Services.
 	// "cloudsigma": addresses of an account at CloudSigma, attached to nodes, which
-	// announce them; it needs clusterName.
+	// announce them; it needs clusterName. "ovn": load balancers on the logical routers
+	// of OVN, in projects of kube-dc or with pools.
 	Backend Backend `json:"backend,omitempty"`
 
 	// Pools lists the configuration formats whose pools the class may use. "native":
 	// Pool objects. "metallb": IPAddressPool and L2Advertisement objects, if their CRDs
 	// are installed. "kube-vip": the ConfigMap of kube-vip-cloud-provider, if it exists.
 	// Default: all of them with backend "announce"; only "kube-vip" with backend
-	// "kube-vip". The first format also sets the wording for Services without an
+	// "kube-vip"; none with backend "ovn", where kube-ovn assigns the addresses then. The
+	// first format also sets the wording for Services without an
 	// address; if all pools are MetalLB's, MetalLB's wording is used.
 	Pools []lb.Dialect `json:"pools,omitempty"`
 }
@@ -99,6 +128,9 @@ const (
 	// CloudSigma takes addresses from an account at CloudSigma, and attaches them to
 	// nodes.
 	CloudSigma Backend = "cloudsigma"
+	// OVN makes load balancers on logical routers. kube-ovn assigns the addresses, or
+	// they are from pools, if the class has some.
+	OVN Backend = "ovn"
 )
 
 // Cloud has the servers that the nodes are.
@@ -120,7 +152,7 @@ const (
 )
 
 var (
-	backends = []Backend{Announce, KubeVIP, Cloudscale, CloudSigma}
+	backends = []Backend{Announce, KubeVIP, Cloudscale, CloudSigma, OVN}
 	clouds   = []Cloud{NoCloud, CloudscaleNodes, CloudSigmaNodes}
 	dialects = []lb.Dialect{lb.Native, metallbPools, kubevipPools}
 )
@@ -206,7 +238,7 @@ func (c *Configuration) validate() error {
 		if class.Backend != "" && !slices.Contains(backends, class.Backend) {
 			errs = append(errs, fmt.Errorf("classes[%d]: backend %q is unknown; available: %s", i, class.Backend, join(backends)))
 		}
-		if slices.Contains(backends, class.Backend) && !class.Backend.FromPools() && len(class.Pools) > 0 {
+		if slices.Contains(backends, class.Backend) && !class.Backend.FromPools() && class.Backend != OVN && len(class.Pools) > 0 {
 			errs = append(errs, fmt.Errorf("classes[%d]: pools are for backend %q; with %q the cloud assigns the addresses", i, Announce, class.Backend))
 		}
 		for _, d := range class.Pools {
@@ -218,6 +250,7 @@ func (c *Configuration) validate() error {
 	if name := c.CloudSigma.Interface; len(name) > maxInterface || strings.ContainsAny(name, "/ \t\n") {
 		errs = append(errs, fmt.Errorf("cloudsigma.interface %q is not the name of an interface", name))
 	}
+	errs = append(errs, c.OVN.validate()...)
 	if c.Nodes.Cloud != "" && !slices.Contains(clouds, c.Nodes.Cloud) {
 		errs = append(errs, fmt.Errorf("nodes.cloud %q is unknown; available: %s", c.Nodes.Cloud, join(clouds)))
 	}
@@ -241,6 +274,9 @@ func (c *Configuration) complete() {
 		}
 	}
 	c.Nodes.Cloud = cmp.Or(c.Nodes.Cloud, NoCloud)
+	if slices.Contains(c.Backends(), OVN) {
+		c.OVN.EIps = cmp.Or(c.OVN.EIps, ServeEIps)
+	}
 }
 
 // FromPools says whether the backend is for addresses from pools.
@@ -284,10 +320,16 @@ func (c *Configuration) Class(name string) *Class {
 
 // OnlyClass returns c with one class in place of all others, as MetalLB's flag
 // --lb-class asks for: that of the name, "" being Services without a class,
-// announced from pools of MetalLB's kinds and our own.
+// announced from pools of MetalLB's kinds and our own. Classes of backend "ovn" stay:
+// nodes announce nothing for them.
 func (c *Configuration) OnlyClass(name string) *Configuration {
 	out := *c
 	out.Classes = []Class{{Name: name, Backend: Announce, Pools: []lb.Dialect{metallbPools, lb.Native}}}
+	for _, class := range c.Classes {
+		if class.Backend == OVN && class.Name != name {
+			out.Classes = append(out.Classes, class)
+		}
+	}
 	return &out
 }
 

@@ -109,7 +109,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 }
 
 func TestReasonsAreSentences(t *testing.T) {
-	camelCase := regexp.MustCompile(`^([A-Z][a-z0-9]+)+$`)
+	camelCase := regexp.MustCompile(`^([A-Z]{1,2}[a-z0-9]+)+$`)
 	for code, about := range All {
 		if !camelCase.MatchString(string(code)) {
 			t.Errorf("%s is not CamelCase", code)
@@ -122,7 +122,7 @@ func TestReasonsAreSentences(t *testing.T) {
 				t.Errorf("%s: %s is no sentence: %q", code, what, s)
 			}
 		}
-		if !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "L2Advertisement", "MetalLB's kinds", "MetalLB's BGP kinds", "ConfigMap"}, about.On) {
+		if !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "L2Advertisement", "MetalLB's kinds", "MetalLB's BGP kinds", "ConfigMap", "EIp"}, about.On) {
 			t.Errorf("%s is on %q", code, about.On)
 		}
 		if about.On == "Pool" && !about.Ready && !about.Warning && code != lb.PoolDisabled {

@@ -18,7 +18,9 @@ var layers = [][]string{
 		"internal/apikinds", "internal/compat/cloud", "internal/compat/native",
 		"internal/member/membersim", // for tests and benchmarks
 	},
-	{"internal/compat/cloudscale", "internal/compat/cloudsigma", "internal/compat/kubevip", "internal/compat/metallb"},
+	{"internal/compat/cloudscale", "internal/compat/cloudsigma", "internal/compat/kubedc", "internal/compat/kubevip", "internal/compat/metallb"},
+	{"internal/eip"},
+	{"internal/projects"},
 	{"internal/backend/..."},
 	{"internal/agent/dhcplease", "internal/agent/write", "internal/carry", "internal/carrypods", "internal/reach"},
 	{"internal/agent/sources"},

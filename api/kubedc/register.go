@@ -1,0 +1,17 @@
+package kubedc
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of all kinds of this package.
+var GroupVersion = schema.GroupVersion{Group: "kube-dc.com", Version: "v1"}
+
+// AddToScheme registers the kinds of this package.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &EIp{}, &EIpList{}, &FIp{}, &FIpList{}, &Project{}, &ProjectList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

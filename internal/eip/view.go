@@ -1,0 +1,327 @@
+package eip
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	api "fairlead.io/api/kubedc"
+	"fairlead.io/api/kubeovn"
+	"fairlead.io/internal/compat/kubedc"
+	"fairlead.io/internal/lb"
+)
+
+// State is all that is known about one namespace. Objects belong to a cache: they are
+// not changed. All of them must have been read: what is not here does not exist.
+type State struct {
+	Namespace string
+	// Place is where its Services are served; nil if that is not known, and then Problem
+	// may say why.
+	Place   *kubedc.Place
+	Problem string
+	// Serves says that EIps are served here. Else somebody else does: only EIps of our
+	// own are made and deleted, and no status is written.
+	Serves bool
+
+	// Claims are the Services of the backend's classes. Those that are being deleted are
+	// not among them.
+	Claims []Claim
+	// Names has the UIDs of all Services of the namespace, of any type and class.
+	Names map[string]types.UID
+
+	EIps    []*api.EIp                 // of the namespace
+	FIps    []*api.FIp                 // of the namespace
+	OvnEips map[string]*kubeovn.OvnEip // all of the cluster
+	Subnets []*kubeovn.Subnet
+	Vpcs    map[string]*kubeovn.Vpc
+
+	// Rows are what load balancers of this cluster have in OVN's database, of any
+	// namespace. RowsUnknown says that the database cannot be read: then no address is
+	// released.
+	Rows        []Row
+	RowsUnknown bool
+
+	Now time.Time
+}
+
+// Claim is one Service and what it asks for. Invalid says that this cannot be understood:
+// it keeps what it has.
+type Claim struct {
+	Service *lb.Service
+	Wish    kubedc.Wish
+	Invalid bool
+}
+
+// Row is an address that a Service has in OVN's database.
+type Row struct {
+	Service types.NamespacedName
+	Address netip.Addr
+	Ports   []lb.Port
+}
+
+// patience is how long kube-ovn may take for an address before anybody is told.
+const patience = 30 * time.Second
+
+// View is a State with all that follows from it.
+type View struct {
+	State
+	eips   map[string]*record
+	bounds map[types.UID]*bound
+	// holder has the OvnEip of each address that is allocated.
+	holder map[netip.Addr]string
+}
+
+// record is one EIp.
+type record struct {
+	object *api.EIp
+	ovn    *kubeovn.OvnEip // what has its address; nil if there is none
+	// refused says that childRef names what belongs to somebody else.
+	refused bool
+	// addresses that can be used.
+	addresses []netip.Addr
+	// known are those, and what it had or will have.
+	known  []netip.Addr
+	fip    string // a FIp that has it
+	claims []*bound
+	rows   []Row
+}
+
+// bound is one Service and its EIps.
+type bound struct {
+	Claim
+	// wanted is what it asks for: nil with a reason, or with make if it is to be made.
+	wanted *record
+	make   *api.EIp
+	reason *lb.Reason
+	// current is the EIp whose address it publishes.
+	current *record
+	// lost has, by EIp, why it cannot have its ports there.
+	lost map[*record]*lb.Reason
+}
+
+// Look returns what follows from s.
+func Look(s State) *View {
+	v := &View{State: s, eips: map[string]*record{}, bounds: map[types.UID]*bound{}, holder: map[netip.Addr]string{}}
+	for name, o := range s.OvnEips {
+		for _, a := range addressesOf(o) {
+			v.holder[a] = name
+		}
+	}
+	for _, e := range s.EIps {
+		v.eips[e.Name] = v.read(e)
+	}
+	if s.Place == nil {
+		return v
+	}
+	owned := map[types.UID][]*record{}
+	holders := map[netip.Addr][]*record{}
+	for _, r := range v.sorted() {
+		if r.ending() {
+			continue
+		}
+		owned[types.UID(r.object.Labels[LabelService])] = append(owned[types.UID(r.object.Labels[LabelService])], r)
+		for _, a := range r.known {
+			holders[a] = append(holders[a], r)
+		}
+	}
+	for _, c := range slices.SortedFunc(slices.Values(s.Claims), olderClaim) {
+		b := &bound{Claim: c, lost: map[*record]*lb.Reason{}}
+		v.bounds[c.Service.UID] = b
+		b.current = currentOf(c.Service, holders)
+		if !c.Invalid {
+			v.target(b, owned[c.Service.UID], holders)
+		}
+		for _, r := range []*record{b.wanted, b.current} {
+			if r != nil && !slices.Contains(r.claims, b) {
+				r.claims = append(r.claims, b)
+			}
+		}
+	}
+	for _, group := range v.groups() {
+		arbitrate(group)
+	}
+	return v
+}
+
+// ending says that an EIp is being deleted, and has no address that could be used until
+// then.
+func (r *record) ending() bool {
+	return r.object.DeletionTimestamp != nil && len(r.addresses) == 0
+}
+
+func olderClaim(a, b Claim) int {
+	return cmp.Or(a.Service.Created.Compare(b.Service.Created), cmp.Compare(a.Service.UID, b.Service.UID))
+}
+
+func (v *View) sorted() []*record {
+	out := make([]*record, 0, len(v.eips))
+	for _, r := range v.eips {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *record) int { return cmp.Compare(a.object.Name, b.object.Name) })
+	return out
+}
+
+// groups are EIps that have one address: several can refer to one OvnEip.
+func (v *View) groups() map[string][]*record {
+	out := map[string][]*record{}
+	for _, r := range v.sorted() {
+		key := "EIp " + r.object.Name
+		if r.ovn != nil {
+			key = r.ovn.Name
+		}
+		out[key] = append(out[key], r)
+	}
+	return out
+}
+
+// read finds out what an EIp has.
+func (v *View) read(e *api.EIp) *record {
+	r := &record{object: e}
+	for _, f := range v.FIps {
+		if (f.Spec.EIp == e.Name || f.Status.EIp == e.Name) && (r.fip == "" || f.Name < r.fip) {
+			r.fip = f.Name
+		}
+	}
+	if v.Serves {
+		r.ovn, r.refused = v.ovnEipOf(e)
+		if r.ovn != nil && r.ovn.Status.Ready && r.ovn.DeletionTimestamp == nil {
+			r.addresses = addressesOf(r.ovn)
+		}
+	} else {
+		r.ovn = v.OvnEips[e.Status.OvnEIpRef]
+		if a, err := lb.ParseAddr(e.Status.IPAddress); err == nil && e.Status.Ready && e.DeletionTimestamp == nil {
+			r.addresses = []netip.Addr{a}
+			if r.ovn != nil && slices.Contains(addressesOf(r.ovn), a) {
+				r.addresses = addressesOf(r.ovn)
+			}
+		}
+	}
+	r.known = v.knownOf(r)
+	for _, row := range v.Rows {
+		if slices.Contains(r.known, row.Address) {
+			r.rows = append(r.rows, row)
+		}
+	}
+	return r
+}
+
+// knownOf are the addresses that the EIp has or had, be they ready or not. One that it
+// had is somebody else's as soon as another OvnEip has it.
+func (v *View) knownOf(r *record) []netip.Addr {
+	out := slices.Clone(r.addresses)
+	if r.ovn != nil {
+		for _, a := range addressesOf(r.ovn) {
+			if !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	if a, err := lb.ParseAddr(r.object.Status.IPAddress); err == nil && !slices.Contains(out, a) {
+		if holder, ok := v.holder[a]; !ok || r.ovn != nil && holder == r.ovn.Name {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func addressesOf(o *kubeovn.OvnEip) (out []netip.Addr) {
+	for _, text := range []string{o.Status.V4IP, o.Status.V6IP} {
+		for _, a := range parseRequest(text) {
+			if !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// ovnEipOf is the OvnEip that has the address of an EIp. One that a tenant names must be
+// the gateway of the project, or be shared by an administrator; what the status names was
+// written by who served the EIp.
+func (v *View) ovnEipOf(e *api.EIp) (o *kubeovn.OvnEip, refused bool) {
+	if name := e.Spec.ChildRef; name != "" {
+		o := v.OvnEips[name]
+		if o == nil {
+			return nil, false
+		}
+		ours := v.Place != nil && v.Place.Vpc != "" && o.Name == v.Place.Gateway(o.Spec.ExternalSubnet)
+		shared := o.Labels[LabelNamespace] == e.Namespace && o.Labels[LabelUID] == "" && !v.gateway(o)
+		if !ours && !shared {
+			return nil, true
+		}
+		return o, false
+	}
+	if o := v.OvnEips[OvnEipName(e)]; o != nil && o.Labels[LabelUID] == string(e.UID) {
+		return o, false
+	}
+	if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && (o.Labels[LabelUID] == "" || o.Labels[LabelUID] == string(e.UID)) && !v.gateway(o) {
+		return o, false
+	}
+	return nil, false
+}
+
+// gateway says whether an OvnEip is the port of a router: kube-ovn removes the port with
+// it.
+func (v *View) gateway(o *kubeovn.OvnEip) bool {
+	vpc, ok := strings.CutSuffix(o.Name, "-"+o.Spec.ExternalSubnet)
+	return ok && v.Vpcs[vpc] != nil
+}
+
+// arbitrate decides which of the claims on one address have their ports: the oldest ones
+// whose ports no older one has. While another Service still has one of the ports in the
+// database, they wait for it to go.
+func arbitrate(group []*record) {
+	taken := map[lb.Port]types.NamespacedName{}
+	inDatabase := map[lb.Port][]types.NamespacedName{}
+	var claims []*bound
+	for _, r := range group {
+		for _, b := range r.claims {
+			if !slices.Contains(claims, b) {
+				claims = append(claims, b)
+			}
+		}
+		for _, row := range r.rows {
+			for _, p := range row.Ports {
+				inDatabase[p] = append(inDatabase[p], row.Service)
+			}
+		}
+	}
+	slices.SortFunc(claims, func(a, b *bound) int { return olderClaim(a.Claim, b.Claim) })
+	for _, b := range claims {
+		ports, key := b.Service.PortList(), b.Service.Key
+		older := func(p lb.Port) (holder types.NamespacedName, ok bool) { holder, ok = taken[p]; return }
+		still := func(p lb.Port) (types.NamespacedName, bool) {
+			i := slices.IndexFunc(inDatabase[p], func(s types.NamespacedName) bool { return s != key })
+			if i < 0 {
+				return types.NamespacedName{}, false
+			}
+			return inDatabase[p][i], true
+		}
+		reason := conflict(group[0], ports, older)
+		if reason == nil {
+			for _, p := range ports {
+				taken[p] = key
+			}
+			reason = conflict(group[0], ports, still)
+		}
+		for _, r := range group {
+			b.lost[r] = reason
+		}
+	}
+}
+
+func conflict(r *record, ports []lb.Port, holder func(lb.Port) (types.NamespacedName, bool)) *lb.Reason {
+	for _, p := range ports {
+		if other, ok := holder(p); ok {
+			reason := Reasons.With(PortConflict, fmt.Sprintf("%s %d", p.Protocol, p.Number), r.object.Name, other)
+			return &reason
+		}
+	}
+	return nil
+}

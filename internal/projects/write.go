@@ -1,0 +1,59 @@
+package projects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fairlead.io/internal/eip"
+	"fairlead.io/internal/lb"
+)
+
+// Do carries out a plan of package eip, up to the first step that fails.
+func (p *Projects) Do(ctx context.Context, plan lb.Plan) error {
+	for _, step := range plan.Steps {
+		if err := p.do(ctx, step); err != nil {
+			return fmt.Errorf("%s %s: %w", step.Verb, step.Key(), err)
+		}
+		p.o.Log.Info("changed", "step", step.String())
+	}
+	return nil
+}
+
+func (p *Projects) do(ctx context.Context, step lb.Step) error {
+	body, ok := step.Body.(eip.Write)
+	if !ok {
+		return fmt.Errorf("no body that can be written: %T", step.Body)
+	}
+	o, ok := body.Object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("no object that can be written: %T", body.Object)
+	}
+	switch step.Verb {
+	case lb.VerbCreate:
+		if err := p.client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	case lb.VerbDelete:
+		pre := body.Preconditions()
+		return client.IgnoreNotFound(p.client.Delete(ctx, o, client.Preconditions{UID: pre.UID, ResourceVersion: pre.ResourceVersion}))
+	case lb.VerbUpdate:
+		change := client.RawPatch(types.MergePatchType, body.Patch)
+		if body.Status {
+			return p.client.Status().Patch(ctx, o, change)
+		}
+		return p.client.Patch(ctx, o, change)
+	}
+	return fmt.Errorf("step %q cannot be done", step.Verb)
+}
+
+// transient says whether an error goes by itself: somebody else has written, or not
+// everything has been read yet.
+func transient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errUnread)
+}
