@@ -80,7 +80,11 @@ func locked(t testing.TB, f func() error) {
 }
 
 // packages that programs are in.
-var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base", "dhcpd": "isc-dhcp-server"}
+var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base", "dhcpd": "isc-dhcp-server", "ovn-northd": "ovn-central"}
+
+// forbidServices keeps packages from starting their services while they are installed,
+// in the way that Debian has for it, unless the administrator has decided.
+const forbidServices = `P=/usr/sbin/policy-rc.d; [ -e $P ] || { trap "rm -f $P" EXIT; printf '#!/bin/sh\nexit 101\n' >$P; chmod 755 $P; }`
 
 // Need installs a program if it is missing. Tests of several packages may run at once,
 // and apt-get does not wait for another one to end: they take turns.
@@ -89,7 +93,7 @@ func Need(t testing.TB, program string) {
 	if _, err := exec.LookPath(program); err == nil {
 		return
 	}
-	install := "command -v " + program + " || { apt-get -q update && apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends " + packages[program] + "; }"
+	install := "command -v " + program + " || { " + forbidServices + "; apt-get -q update && apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends " + packages[program] + "; }"
 	if out, err := exec.CommandContext(t.Context(), "flock", filepath.Join(os.TempDir(), "fairlead-apt.lock"), "sh", "-c", install).CombinedOutput(); err != nil {
 		t.Fatalf("install %s: %v\n%s", program, err, out)
 	}
