@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,6 +48,7 @@ type DB struct {
 	schema    ovsdb.Schema
 	replica   *replica // nil while there is no connection
 	lost      error    // why there is none
+	lostAt    time.Time
 	interests interests
 	news      news
 }
@@ -58,7 +60,7 @@ func New(o Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{cluster: o.Cluster, log: o.Log, metrics: m, jobs: make(chan job), woken: make(chan struct{}, 1),
-		lost: errors.New("not connected yet"), interests: newInterests(), news: newNews()}
+		lost: errors.New("not connected yet"), lostAt: time.Now(), interests: newInterests(), news: newNews()}
 	d.client = ovsdb.NewClient(ovsdb.Options{Database: Database, Endpoints: o.Endpoints, TLS: o.TLS, Handler: (*handler)(d), Log: o.Log})
 	return d, nil
 }
@@ -102,10 +104,20 @@ func (d *DB) Peek(s *Service) (*View, error) {
 }
 
 func (d *DB) unavailable() error {
-	if errors.Is(d.lost, ErrUnavailable) {
-		return d.lost
+	if why := d.client.Err(); why != nil { // it knows of attempts since
+		return fmt.Errorf("%w: %w", ErrUnavailable, why)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, d.lost)
+}
+
+// Away is how long there has been no connection; 0 if there is one.
+func (d *DB) Away() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.replica != nil {
+		return 0
+	}
+	return max(time.Since(d.lostAt), 1)
 }
 
 // Forget ends the watch for a Service, by namespace/name.
@@ -153,7 +165,8 @@ func (d *DB) Rows() ([]Owned, error) {
 	return out, nil
 }
 
-// Removal is the plan that removes rows of this cluster, and no others.
+// Removal is the plan that removes rows of this cluster, and no others, if they are still
+// the same Services' when it is committed.
 func (d *DB) Removal(uuids ...string) (lb.Plan, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,6 +177,8 @@ func (d *DB) Removal(uuids ...string) (lb.Plan, error) {
 	for _, id := range uuids {
 		if l := d.replica.balancers[id]; l != nil && l.owner(d.cluster) != "" {
 			v.remove(l.clone(), "")
+			last := &v.Plan.Steps[len(v.Plan.Steps)-1]
+			last.Body = remove{was: l.clone(), exact: true}
 		}
 	}
 	return v.Plan, nil
@@ -211,6 +226,6 @@ func (h *handler) Update(u ovsdb.Updates) error {
 func (h *handler) End(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.replica, h.lost = nil, err
+	h.replica, h.lost, h.lostAt = nil, err, time.Now()
 	h.metrics.connected.Set(0)
 }

@@ -67,7 +67,11 @@ type (
 		at   Holder
 		uuid string
 	}
-	remove struct{ was *LoadBalancer }
+	// remove deletes a row; exact: only if it is still the same Service's.
+	remove struct {
+		was   *LoadBalancer
+		exact bool
+	}
 )
 
 // Examine compares what a Service is to have with what there is. It is a pure function.
@@ -209,7 +213,7 @@ func (v *View) attach(name, uuid string, h Holder) {
 }
 
 func (v *View) remove(l *LoadBalancer, why string) {
-	s := lb.Step{Verb: lb.VerbDelete, Kind: kindBalancer, Name: l.Name, ID: l.UUID, Why: why, Body: remove{l}}
+	s := lb.Step{Verb: lb.VerbDelete, Kind: kindBalancer, Name: l.Name, ID: l.UUID, Why: why, Body: remove{was: l}}
 	if why == "" {
 		s.Impact = lb.ImpactNewConnections
 	}

@@ -56,6 +56,9 @@ func (t *transaction) add(p lb.Plan) {
 		case detach:
 			t.detached[b.at] = append(t.detached[b.at], ovsdb.UUID(b.uuid))
 		case remove:
+			if b.exact {
+				t.guards = append(t.guards, ovsdb.Assert(tableLoadBalancer, ovsdb.ByUUID(b.was.UUID), ovsdb.Row{"external_ids": ovsdb.MapOf(b.was.ExternalIDs)}))
+			}
 			t.rows = append(t.rows, ovsdb.Delete(tableLoadBalancer, ovsdb.ByUUID(b.was.UUID)))
 		}
 	}

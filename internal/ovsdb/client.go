@@ -113,6 +113,13 @@ func (c *Client) set(s *session, why error) {
 	c.session, c.why = s, why
 }
 
+// Err is why there is no connection; nil if there is one.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
+}
+
 // Transact commits operations, or nothing of them. A TransactionError says that the
 // server refused. After any other error they may have been committed.
 func (c *Client) Transact(ctx context.Context, operations ...Operation) ([]Result, error) {
