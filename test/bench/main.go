@@ -59,6 +59,7 @@ var groups = []group{
 	{"failover", failover},
 	{"agent", agentCost},
 	{"cloud", cloud},
+	{"ovn", ovnRows},
 }
 
 func main() {
