@@ -93,13 +93,13 @@ func (c *Client) Run(ctx context.Context) {
 
 // serve is one connection. began is when it was ready for use; zero if it never was.
 func (c *Client) serve(ctx context.Context, e Endpoint) (began time.Time, err error) {
-	s, err := connect(ctx, e, &c.options)
+	// A handler that has all rows may use them at once.
+	s, err := connect(ctx, e, &c.options, func(s *session) { c.set(s, nil) })
 	if err != nil {
 		return time.Time{}, err
 	}
 	began = time.Now()
 	c.options.Log.Info("connected to the database", "endpoint", e.String(), "schema", s.schema.Version)
-	c.set(s, nil)
 	err = s.keep(ctx)
 	c.set(nil, err)
 	s.wait()

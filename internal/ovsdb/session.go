@@ -25,6 +25,7 @@ type session struct {
 	endpoint Endpoint
 	database string
 	handler  Handler
+	usable   func(*session)
 	conn     *conn
 	schema   Schema
 	reader   sync.WaitGroup
@@ -40,13 +41,14 @@ type databaseState struct {
 	leader, connected bool
 }
 
-// connect makes a session whose handler has all rows.
-func connect(ctx context.Context, e Endpoint, o *Options) (*session, error) {
+// connect makes a session whose handler has all rows. usable is called before the handler
+// gets them.
+func connect(ctx context.Context, e Endpoint, o *Options, usable func(*session)) (*session, error) {
 	c, err := e.dial(ctx, o.TLS)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{endpoint: e, database: o.Database, handler: o.Handler, states: map[string]*databaseState{}}
+	s := &session{endpoint: e, database: o.Database, handler: o.Handler, usable: usable, states: map[string]*databaseState{}}
 	s.conn = newConn(c, s.notified)
 	s.reader.Go(s.conn.read)
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
@@ -89,6 +91,7 @@ func (s *session) setUp(ctx context.Context) error {
 			return err
 		}
 		s.began = true
+		s.usable(s)
 		return s.handler.Begin(updates)
 	})
 	return err

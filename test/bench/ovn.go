@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -143,6 +142,7 @@ type keeper struct {
 	services     map[string]*ovn.Service
 	queue        workqueue.TypedInterface[string]
 	transactions map[int64]bool
+	written      int // plans
 }
 
 func (n *northbound) keep(ctx context.Context) (*keeper, error) {
@@ -173,7 +173,8 @@ func (n *northbound) keep(ctx context.Context) (*keeper, error) {
 				k.mu.Unlock()
 				if s != nil {
 					if _, err := k.sync(ctx, s); err != nil && ctx.Err() == nil {
-						fmt.Fprintln(os.Stderr, err)
+						progress("%v", err)
+						k.queue.Add(key)
 					}
 				}
 				k.queue.Done(key)
@@ -199,6 +200,7 @@ func (k *keeper) sync(ctx context.Context, s *ovn.Service) (cfg int64, err error
 	if cfg, err = k.db.Commit(ctx, s.Key(), v.Plan); err == nil {
 		k.mu.Lock()
 		k.transactions[cfg] = true
+		k.written++
 		k.mu.Unlock()
 	}
 	return cfg, err
@@ -217,13 +219,18 @@ func (k *keeper) all(ctx context.Context, services []*ovn.Service) error {
 	return k.complete(ctx, len(services))
 }
 
-// complete returns when there are n rows.
+// complete returns when n plans were committed.
 func (k *keeper) complete(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if rows, err := k.db.Rows(); err != nil || len(rows) >= n {
-			return err
+		k.mu.Lock()
+		written := k.written
+		k.mu.Unlock()
+		if written >= n {
+			return nil
 		}
 		select {
 		case <-tick.C:
@@ -258,18 +265,10 @@ func (n *northbound) served(ctx context.Context, count int) (made, back time.Dur
 	if err := c.transact(deleteAll); err != nil {
 		return 0, 0, 0, err
 	}
-	for { // the copy knows of it a moment later
-		rows, err := k.db.Rows()
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		if len(rows) < count {
-			break
-		}
-		if time.Since(began) > time.Minute {
-			return 0, 0, 0, errors.New("the rows are not deleted")
-		}
+	err = k.complete(ctx, 2*count) // each once more
+	back = time.Since(began)
+	if rows, wrong := k.db.Rows(); wrong != nil || len(rows) != count {
+		return 0, 0, 0, fmt.Errorf("%d rows of %d are back: %w", len(rows), count, wrong)
 	}
-	err = k.complete(ctx, count)
-	return made, time.Since(began), transactions, err
+	return made, back, transactions, err
 }
