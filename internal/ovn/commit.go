@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"fairlead.io/internal/lb"
@@ -31,7 +32,7 @@ type committed struct {
 }
 
 // Commit makes the plan of a Service, by namespace/name, real: all of it, or nothing. cfg
-// is for Programmed. Plans that wait while a transaction is under way share the next one.
+// is for Programmed. Plans that wait while transactions are under way share the next one.
 // An error that is not ErrUnavailable says that the database is not as the plan assumes;
 // the next look sees how it is.
 func (d *DB) Commit(ctx context.Context, key string, p lb.Plan) (cfg int64, err error) {
@@ -80,10 +81,19 @@ func (d *DB) settled(key string) {
 	}
 }
 
-// write commits what waits, one transaction at a time, until ctx ends.
+// write commits what waits until ctx ends. Two transactions are under way at a time, so
+// that the server does not wait while the next one is made.
 func (d *DB) write(ctx context.Context) {
+	var committing sync.WaitGroup
+	defer committing.Wait()
+	slots := make(chan struct{}, 2)
 	for {
 		var group []job
+		select {
+		case <-ctx.Done():
+			return
+		case slots <- struct{}{}:
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -98,7 +108,10 @@ func (d *DB) write(ctx context.Context) {
 				more = false
 			}
 		}
-		d.commit(ctx, group)
+		committing.Go(func() {
+			d.commit(ctx, group)
+			<-slots
+		})
 	}
 }
 

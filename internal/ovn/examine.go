@@ -34,6 +34,9 @@ func (v *View) Blocked() bool { return v.RouterMissing || len(v.Conflicts) > 0 }
 
 // standing is what of a view is worth another look, besides its plan.
 func (v *View) standing() string {
+	if !v.Blocked() && !v.GatewayMissing && v.MissingSwitches == nil && v.Contested == nil && v.Outside == nil && len(v.Gateways) < 2 {
+		return "" // as most are
+	}
 	return fmt.Sprint(v.RouterMissing, v.MissingSwitches, v.GatewayMissing, v.Conflicts, v.Contested, v.Outside, len(v.Gateways))
 }
 
@@ -175,7 +178,7 @@ func (v *View) plan(s *Service, rows []*LoadBalancer, matches []matched, seen *S
 		m := matches[i]
 		if m.was == nil {
 			namesake := slices.ContainsFunc(seen.Others, func(l *LoadBalancer) bool { return l.Name == row.Name })
-			v.add(lb.Step{Verb: lb.VerbCreate, Kind: kindBalancer, Name: row.Name, Why: fmt.Sprintf("for %s", strings.Join(slices.Sorted(maps.Keys(row.VIPs)), ", ")),
+			v.add(lb.Step{Verb: lb.VerbCreate, Kind: kindBalancer, Name: row.Name, Why: "for " + strings.Join(slices.Sorted(maps.Keys(row.VIPs)), ", "),
 				Body: create{row, s.identity(seen.Cluster), namesake}})
 			for _, h := range seen.Holders {
 				v.attach(row.Name, "", h)

@@ -102,7 +102,7 @@ func (r *replica) observePlace(s *Service, out *Seen) {
 		out.GatewayRouter = out.GatewayRouter || router.options["chassis"] != ""
 		for id := range router.ports {
 			if p := r.ports[id]; p != nil {
-				out.Networks = append(out.Networks, p.networks()...)
+				out.Networks = append(out.Networks, p.networks...)
 				if p.gateway() {
 					out.Gateways = append(out.Gateways, p.name)
 				}

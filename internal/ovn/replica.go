@@ -285,17 +285,17 @@ func (r *replica) applyPort(id string, u ovsdb.RowUpdate, t *touched) {
 		}
 		ovsdb.ApplySet(p.sets[column], v.Set)
 	}
+	p.readNetworks()
 }
 
-// networks that the port is in; what is not a network is left out.
-func (p *port) networks() []netip.Prefix {
-	var out []netip.Prefix
-	for _, text := range slices.Sorted(maps.Keys(p.sets["networks"])) {
+// readNetworks reads the networks that the port is in.
+func (p *port) readNetworks() {
+	p.networks = nil
+	for text := range p.sets["networks"] {
 		if n, err := netip.ParsePrefix(text); err == nil {
-			out = append(out, n.Masked())
+			p.networks = append(p.networks, n.Masked())
 		}
 	}
-	return out
 }
 
 // gateway says that the port is bound to gateway chassis.

@@ -100,4 +100,5 @@ func (h *holder) table() string {
 type port struct {
 	uuid, name string
 	sets       map[string]set
+	networks   []netip.Prefix // what is not a network is left out
 }

@@ -2,6 +2,10 @@ package ovn
 
 import "context"
 
+// maxLooks is how many Services are looked at before those that need it are woken: when
+// all rows are deleted, the first are to be written while others are still looked at.
+const maxLooks = 64
+
 // news is what Watch has to report.
 type news struct {
 	all     bool             // every Service is to be looked at
@@ -56,7 +60,13 @@ func (d *DB) collect() (all bool, some []string) {
 			some = append(some, key)
 		}
 	}
+	looked := 0
 	for key := range d.news.dirty {
+		if looked++; looked > maxLooks {
+			d.announce()
+			break
+		}
+		delete(d.news.dirty, key)
 		in := d.interests.all[key]
 		switch {
 		case in == nil:
@@ -68,6 +78,5 @@ func (d *DB) collect() (all bool, some []string) {
 			}
 		}
 	}
-	clear(d.news.dirty)
 	return all, some
 }
