@@ -37,7 +37,7 @@ func ParseEndpoint(text string) (Endpoint, error) {
 		}
 		return Endpoint{Network: "tcp", Address: net.JoinHostPort(host, port), TLS: scheme == "ssl"}, nil
 	default:
-		return Endpoint{}, fmt.Errorf("endpoint %q does not begin with unix:, tcp: or ssl:", text)
+		return Endpoint{}, fmt.Errorf("endpoint %q is not of the kind unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT", text)
 	}
 }
 
