@@ -28,6 +28,7 @@ type Options struct {
 	LogFile       string    // where the server logs; default: a file in its directory
 	Progress      io.Writer // shows the building of Kubernetes; default: os.Stderr
 	APIServerArgs []string  // further flags of kube-apiserver
+	ManagerArgs   []string  // further flags of kube-controller-manager
 }
 
 // API is a running API server. Its methods are not for concurrent use, except
@@ -124,6 +125,9 @@ func (a *API) Restart(ctx context.Context) error {
 	}
 	for _, arg := range a.options.APIServerArgs {
 		cmd.Args = append(cmd.Args, "--apiserver-arg="+arg)
+	}
+	for _, arg := range a.options.ManagerArgs {
+		cmd.Args = append(cmd.Args, "--controller-manager-arg="+arg)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if a.process, err = startChild(cmd); err != nil {

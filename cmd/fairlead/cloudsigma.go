@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,6 +14,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/nodes"
+	"fairlead.io/internal/reach"
 )
 
 var cloudsigmaCloud = cloud{
@@ -34,22 +36,29 @@ func addCloudSigma(_ context.Context, o *controller.Options, use inCloud) error 
 	}
 	o.Metrics = append(o.Metrics, registry)
 	o.Log.Info("using CloudSigma", "address", client.URL(), "credentials", options.Way(), "timeout", options.Timeout.String())
+	if host, better := options.BetterHost(); better {
+		o.Log.Warn("CloudSigma serves users of OAuth on another host: on this one, the token may act for the service account, which has no servers", "set", cloudsigma.EnvEndpoint, "to", "https://"+host+"/api/2.0")
+	}
 	if use.looksAfterNodes {
 		n := use.nodes
 		n.REST, n.Log, n.Cloud = o.REST, o.Log, nodes.NewCloudSigma(client, options.Region)
 		o.Parts = append(o.Parts, nodes.New(n))
 		o.Metrics = append(o.Metrics, nodes.Metrics)
+		if slices.Contains(o.Config.Backends(), config.Announce) {
+			o.Parts = append(o.Parts, &reach.Check{REST: o.REST, Client: client, Config: o.Config, Log: o.Log})
+		}
 	}
 	if use.servesClasses {
 		services := use.services
 		class := o.Config.Class("")
 		b := backend.Options{Client: client, Cluster: o.Config.ClusterName, Log: o.Log,
 			Unclassed: class != nil && class.Backend == config.CloudSigma}
+		pods, err := carrypods.New(o.REST, o.Log)
+		if err != nil {
+			return err
+		}
+		b.OldPod = pods.NodeOf
 		if o.Config.CloudSigma.Pods {
-			pods, err := carrypods.New(o.REST, o.Log)
-			if err != nil {
-				return err
-			}
 			b.Pods, b.PodImage, b.PodInterface = pods, use.podImage, o.Config.CloudSigma.Interface
 			o.Log.Info("pods carry addresses: agents are not used", "image", use.podImage)
 		}

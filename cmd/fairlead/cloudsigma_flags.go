@@ -108,19 +108,29 @@ func (c *cloudsigmaFlags) same(name, value, ours, current string) (string, error
 // configuration returns cfg as the flags and variables change it, and says what is
 // missing.
 func (c *cloudsigmaFlags) configuration(cfg *config.Configuration, getenv func(string) string) (*config.Configuration, error) {
-	on := func(flag string, value bool, variable string) bool {
-		set, _ := strconv.ParseBool(getenv(variable))
-		return value || set && !c.flags.Changed(flag)
+	on := func(flag string, value bool, variable string) (bool, error) {
+		if c.flags.Changed(flag) {
+			return value, nil
+		}
+		return cloudsigma.Bool(getenv, variable)
 	}
-	if on("enable-csi-token", c.csiToken, envEnableCSIToken) {
+	csiToken, err := on("enable-csi-token", c.csiToken, envEnableCSIToken)
+	if err != nil {
+		return nil, err
+	}
+	disableIPPool, err := on("disable-lb-ip-pool", c.disableIPPool, envDisableIPPool)
+	if err != nil {
+		return nil, err
+	}
+	if csiToken {
 		return nil, errors.New("--enable-csi-token: Fairlead writes no token for CloudSigma's CSI driver; keep CloudSigma's own controller manager for that, with --disable-lb-ip-pool")
 	}
 	out := *cfg
-	if on("disable-lb-ip-pool", c.disableIPPool, envDisableIPPool) {
+	if disableIPPool {
 		out.Classes = slices.DeleteFunc(slices.Clone(out.Classes), func(class config.Class) bool { return class.Backend == config.CloudSigma })
 	}
 	if slices.Contains(out.Backends(), config.CloudSigma) && out.ClusterName == "" {
-		return nil, errors.New("no cluster name configured: the tags of addresses at CloudSigma name it, and it must be another one in each cluster of the account; set --cluster-name, or clusterName in the configuration file, or --disable-lb-ip-pool to leave Services alone")
+		return nil, errors.New("no cluster name configured: set --cluster-name, or clusterName in the configuration file, to a name that no other cluster of the account has; the tags of addresses at CloudSigma contain it. To manage Nodes only, set --disable-lb-ip-pool")
 	}
 	return &out, nil
 }

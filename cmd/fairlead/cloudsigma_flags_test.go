@@ -49,13 +49,14 @@ func TestCloudSigmaStart(t *testing.T) {
 		"OAuth counts more":           {args: oauth + "--region=zrh --user-email=me@example.com --cloudsigma-username=old@example.com --cloudsigma-password=p", way: "OAuth as me@example.com"},
 		"flags count more":            {args: "--region=zrh", env: map[string]string{"CLOUDSIGMA_REGION": "moon.example.com", "CLOUDSIGMA_TOKEN": "t0ken"}, way: "token ****"},
 
-		"no region":                    {args: "--user-email=me@example.com " + oauth, want: "CLOUDSIGMA_REGION"},
+		"no region":                    {args: "--user-email=me@example.com " + oauth, want: "--region"},
 		"no credentials":               {args: "--region=zrh", want: "no complete credentials configured"},
-		"no user":                      {args: "--region=zrh " + oauth, want: "CLOUDSIGMA_USER_EMAIL"},
+		"no user":                      {args: "--region=zrh " + oauth, want: "--user-email"},
 		"a bad endpoint":               {args: "--region=zrh", env: map[string]string{"CLOUDSIGMA_TOKEN": "t0ken", "CLOUDSIGMA_API_ENDPOINT": "zrh.cloudsigma.com"}, want: "CLOUDSIGMA_API_ENDPOINT"},
 		"no cluster name":              {args: "--region=zrh", env: map[string]string{"CLOUDSIGMA_TOKEN": "t0ken", "cluster": "none"}, want: "no cluster name configured"},
 		"nodes alone":                  {args: "--region=zrh --disable-lb-ip-pool", env: map[string]string{"CLOUDSIGMA_TOKEN": "t0ken", "cluster": "none"}, way: "token ****"},
 		"nodes alone, by variable":     {args: "--region=zrh", env: map[string]string{"CLOUDSIGMA_TOKEN": "t0ken", "CLOUDSIGMA_DISABLE_LB_IP_POOL": "true", "cluster": "none"}, way: "token ****"},
+		"neither true nor false":       {args: "--region=zrh", env: map[string]string{"CLOUDSIGMA_TOKEN": "t0ken", "CLOUDSIGMA_DISABLE_LB_IP_POOL": "yes"}, want: "CLOUDSIGMA_DISABLE_LB_IP_POOL is"},
 		"a token for CSI":              {args: "--region=zrh --enable-csi-token", env: map[string]string{"CLOUDSIGMA_TOKEN": "t0ken"}, want: "--disable-lb-ip-pool"},
 		"a token for CSI, by variable": {args: "--region=zrh", env: map[string]string{"CLOUDSIGMA_TOKEN": "t0ken", "CLOUDSIGMA_ENABLE_CSI_TOKEN": "true"}, want: "--enable-csi-token"},
 	} {

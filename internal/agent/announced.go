@@ -87,7 +87,7 @@ func (a *agent) reportTenants(addr netip.Addr, h *holding, reason lb.Reason, las
 		if _, unshareable := a.directory.advertisements(addr, o); unshareable {
 			refused = append(refused, t)
 			if !t.among(h.refused) {
-				event(lb.NotAnnounced.With(addr, elect.Outcome{Why: elect.Unshareable}))
+				event(lb.NotAnnounced.With(addr, elect.Outcome{Why: elect.Unshareable}.Advice()))
 			}
 			continue
 		}
@@ -153,7 +153,8 @@ func (a *agent) logChanges() {
 }
 
 // reportRefused reports, once, that no node can announce addr, and why. Of all agents
-// the first by name does so.
+// the first by name does so. While an address moves that the controller places, no node
+// can for a moment: that is reported if it lasts (reportUnannounced).
 func (a *agent) reportRefused(addr netip.Addr, o elect.Outcome) {
 	a.noteOutcome(addr, o)
 	switch o.Why {
@@ -162,13 +163,17 @@ func (a *agent) reportRefused(addr netip.Addr, o elect.Outcome) {
 		return
 	case elect.NoNode, elect.NotAdvertised, elect.Unshareable:
 	}
-	if !a.speaks() {
-		return
+	if a.speaks() && (o.Why != elect.NoNode || !a.directory.placed(addr)) {
+		a.tellRefused(addr, lb.NotAnnounced.With(addr, o.Advice()))
 	}
-	if why := o.String(); a.refused[addr] != why {
-		a.refused[addr] = why
-		a.log.Warn("no node can announce the address", "address", addr, "why", why)
-		a.event(addr, lb.NotAnnounced.With(addr, why))
+}
+
+// tellRefused logs why no node can announce addr, and writes an event, once.
+func (a *agent) tellRefused(addr netip.Addr, reason lb.Reason) {
+	if a.refused[addr] != reason.Text {
+		a.refused[addr] = reason.Text
+		a.log.Warn("no node can announce the address", "address", addr, "why", reason.Text)
+		a.event(addr, reason)
 	}
 }
 

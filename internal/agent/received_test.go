@@ -25,12 +25,16 @@ import (
 // placed is a cluster whose Service has no endpoint, and an address that the controller
 // has placed on node a.
 func placed() *fakeCluster {
+	c := &fakeCluster{}
+	c.put(nodeObject("a", "192.0.2.1"), nodeObject("b", "192.0.2.2"), placedOn("a"))
+	return c
+}
+
+func placedOn(node string) *corev1.Service {
 	web := serviceOf("web", 1, "", 80, vip.String())
 	web.Spec.Type = corev1.ServiceTypeLoadBalancer
-	web.Status.Conditions = []metav1.Condition{{Type: kubeapi.ConditionPlaced, Status: metav1.ConditionTrue, Message: vip.String() + ": a"}}
-	c := &fakeCluster{}
-	c.put(nodeObject("a", "192.0.2.1"), nodeObject("b", "192.0.2.2"), web)
-	return c
+	web.Status.Conditions = []metav1.Condition{{Type: kubeapi.ConditionPlaced, Status: metav1.ConditionTrue, Message: vip.String() + ": " + node}}
+	return web
 }
 
 // placing changes the parts of an agent whose Services are of a class with placed
@@ -118,4 +122,39 @@ func TestOccupiedIsServed(t *testing.T) {
 		after(time.Second)
 		r.has("the alias is gone", true)
 	})
+}
+
+// While the controller moves an address that it has placed, no node can announce it for
+// a moment. Users hear of it only if that lasts.
+func TestPlacedMoves(t *testing.T) {
+	for name, moves := range map[string]bool{"moves": true, "stays": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				third := "c" // a reports, of the two that are left
+				for !chosen("a", vip.String(), []string{"a", third}, 1) {
+					third += "c"
+				}
+				cluster := placed()
+				cluster.put(nodeObject(third, "192.0.2.3"), placedOn("b"))
+				var out bytes.Buffer
+				r := start(t, cluster, []string{"b", third}, func(p *parts) { placing(p, &out, config.CloudSigmaOptions{Interface: "eth0"}) })
+				after(10 * time.Second)
+				r.group.die("b")
+				after(placedGrace - 2*time.Second)
+				if slices.Contains(r.events(), string(lb.NotAnnounced)) || r.silentFor(vip) != "" {
+					t.Error("the user is warned while the address moves")
+				}
+				if moves {
+					web := placedOn("a")
+					r.cluster.put(web)
+					r.changed(web)
+				}
+				after(2 * placedGrace)
+				r.has("it is here", moves)
+				if told := slices.Contains(r.events(), string(lb.NotAnnounced)); told == moves {
+					t.Errorf("the user is warned: %t\n%s", told, out.String())
+				}
+			})
+		})
+	}
 }

@@ -24,6 +24,9 @@ const (
 	// nodeGrace is how long there may be no node for an address: an agent may be
 	// restarted.
 	nodeGrace = 3 * time.Second
+	// placedGrace is the same for an address that the controller places: it has to hear
+	// of the dead node, and to make several calls to a cloud.
+	placedGrace = 10 * time.Second
 )
 
 // silence is that no node announces an address, as far as this one knows.
@@ -33,6 +36,8 @@ type silence struct {
 	// own: this node is the one that should announce it, and reports why it does not.
 	// Of what all agents know, one of them is chosen.
 	own bool
+	// placed: the controller says which node is to announce it.
+	placed bool
 }
 
 // grace is how long an address may be unannounced before that is reported.
@@ -42,6 +47,8 @@ func (s silence) grace() time.Duration {
 		return endpointGrace
 	case code == lb.AddressConflict || code == lb.AddressIsNode:
 		return 0
+	case s.placed:
+		return placedGrace
 	}
 	return nodeGrace
 }
@@ -73,7 +80,7 @@ func silenceOf(addr netip.Addr, o elect.Outcome) (lb.Reason, bool) {
 	if o.Why == elect.NoEndpoint {
 		return lb.NoServingEndpoint.With(addr), true
 	}
-	return lb.NotAnnounced.With(addr, o), true
+	return lb.NotAnnounced.With(addr, o.Advice()), true
 }
 
 // noteOutcome takes over what the election says about an address.
@@ -100,7 +107,7 @@ func (a *agent) noteSilent(addr netip.Addr, reason lb.Reason, own bool) {
 		}
 		delete(a.silentBefore, addr)
 	}
-	s.reason, s.own = reason, own
+	s.reason, s.own, s.placed = reason, own, a.directory.placed(addr)
 	a.silent[addr], a.reportDirty = s, true
 }
 
@@ -162,6 +169,9 @@ func (a *agent) reportUnannounced(now time.Time) (out []v1alpha1.Unannounced, ne
 	due, next := unannounced(a.silent, a.speaksOf, now)
 	for _, addr := range due {
 		s := a.silent[addr]
+		if s.placed && s.reason.Code == lb.NotAnnounced {
+			a.tellRefused(addr, s.reason)
+		}
 		u := v1alpha1.Unannounced{Address: addr.String(), Services: []string{}, Reason: string(s.reason.Code),
 			Message: prose.Cut(s.reason.Text, maxMessage), Since: metav1.NewTime(s.since.Truncate(time.Second))}
 		for _, o := range a.directory.addresses[addr] {

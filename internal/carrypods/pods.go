@@ -72,10 +72,35 @@ func (p *Pods) Get(ctx context.Context, name string) (*backend.Pod, error) {
 	return read(pod), nil
 }
 
-// Create makes a pod. It succeeds if there is one of that name.
+// NodeOf returns the node of a pod; "" if there is none of that name, or the controller
+// may not read it.
+func (p *Pods) NodeOf(ctx context.Context, name string) (string, error) {
+	switch pod, err := p.Get(ctx, name); {
+	case apierrors.IsForbidden(err):
+		return "", nil
+	case err != nil || pod == nil:
+		return "", err
+	default:
+		return pod.Node, nil
+	}
+}
+
+// Create makes a pod. It succeeds if there is one of that name, unless that is another
+// program's: one without our label is not watched.
 func (p *Pods) Create(ctx context.Context, pod *backend.Pod) error {
-	_, err := p.writer.CoreV1().Pods(format.PodNamespace).Create(ctx, compose(pod), metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	pods := p.writer.CoreV1().Pods(format.PodNamespace)
+	_, err := pods.Create(ctx, compose(pod), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		var there *corev1.Pod
+		there, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil // gone meanwhile, which is an event
+		case err == nil && there.Labels[format.LabelApp] != format.PodApp:
+			err = fmt.Errorf("there is one without the label %s=%s; delete it", format.LabelApp, format.PodApp)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("create pod %s/%s: %w", format.PodNamespace, pod.Name, err)
 	}
 	return nil

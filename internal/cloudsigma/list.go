@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"fairlead.io/internal/cloud"
 )
@@ -29,11 +32,43 @@ var errListChanges = errors.New("the list changed while it was read")
 
 // List reads all objects. The cloud returns 20 unless it is asked for all, and not
 // more than it likes even then: the rest is on further pages.
-func (c *Collection[T]) List(ctx context.Context) ([]T, error) { return c.list(ctx, c.path+c.detail) }
+func (c *Collection[T]) List(ctx context.Context) ([]T, error) {
+	return c.list(ctx, c.path+c.detail, nil)
+}
 
-func (c *Collection[T]) list(ctx context.Context, path string) ([]T, error) {
+// Some reads the objects with these UUIDs, by one call if it can. An object that is
+// missing is an error that cloud.IsNotFound.
+func (c *Collection[T]) Some(ctx context.Context, ids []string) (map[string]cloud.Outcome[*T], error) {
+	ids = slices.DeleteFunc(unique(ids), func(id string) bool { return id == "" })
+	out := map[string]cloud.Outcome[*T]{}
+	if len(ids) > 1 {
+		all, err := c.list(ctx, c.path+c.detail, url.Values{"uuid": {strings.Join(ids, ",")}})
+		if err != nil && !cloud.IsInvalid(err) {
+			return nil, err
+		}
+		for _, one := range all {
+			if id := c.ID(&one); slices.Contains(ids, id) {
+				c.Put(one)
+				out[id] = cloud.Outcome[*T]{Value: &one}
+			}
+		}
+	}
+	for _, id := range ids { // the cloud may not know the filter
+		if _, read := out[id]; read {
+			continue
+		}
+		one, err := c.Get(ctx, id)
+		if err != nil && !cloud.IsNotFound(err) {
+			return nil, err
+		}
+		out[id] = cloud.Outcome[*T]{Value: one, Err: err}
+	}
+	return out, nil
+}
+
+func (c *Collection[T]) list(ctx context.Context, path string, filter url.Values) ([]T, error) {
 	for range maxListings {
-		all, err := c.pages(ctx, path)
+		all, err := c.pages(ctx, path, filter)
 		if !errors.Is(err, errListChanges) {
 			return all, err
 		}
@@ -41,10 +76,10 @@ func (c *Collection[T]) list(ctx context.Context, path string) ([]T, error) {
 	return nil, fmt.Errorf("list all of kind %s: %w", c.kind, errListChanges)
 }
 
-func (c *Collection[T]) pages(ctx context.Context, path string) ([]T, error) {
+func (c *Collection[T]) pages(ctx context.Context, path string, filter url.Values) ([]T, error) {
 	all, seen, total := []T{}, map[string]bool{}, -1
 	for {
-		p, err := c.page(ctx, path, len(all))
+		p, err := c.page(ctx, path, filter, len(all))
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +111,9 @@ func (c *Collection[T]) pages(ctx context.Context, path string) ([]T, error) {
 	}
 }
 
-func (c *Collection[T]) page(ctx context.Context, path string, offset int) (page, error) {
+func (c *Collection[T]) page(ctx context.Context, path string, filter url.Values, offset int) (page, error) {
 	query := url.Values{"limit": {"0"}}
+	maps.Copy(query, filter)
 	if offset > 0 {
 		query.Set("offset", strconv.Itoa(offset))
 	}

@@ -14,7 +14,8 @@ func (n *NIC) Manual(addr netip.Addr) bool {
 	return n.VLAN == "" && c != nil && c.Conf == Manual
 }
 
-func (n *NIC) static(addr netip.Addr) bool {
+// Static says whether the card has this address as its static one.
+func (n *NIC) Static(addr netip.Addr) bool {
 	c := n.conf(addr)
 	return c != nil && c.Conf == Static && c.Addr == addr
 }
@@ -51,7 +52,9 @@ func (r *reference) UnmarshalJSON(raw []byte) error {
 		*r = reference(text)
 		return nil
 	}
-	var object Ref
+	var object struct {
+		UUID string `json:"uuid"`
+	}
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,22 +91,28 @@ func Configured(getenv func(string) string) bool {
 // authenticate is used: OAuth, token, name and password.
 func FromEnv(getenv func(string) string) (Options, error) {
 	o := Options{Region: cmp.Or(getenv(EnvRegion), getenv(EnvLocation)), Endpoint: getenv(EnvEndpoint), Timeout: DefaultTimeout}
-	if s, err := strconv.Atoi(getenv(EnvTimeout)); err == nil && s > 0 {
+	if value := getenv(EnvTimeout); value != "" {
+		s, err := strconv.Atoi(value)
+		if err != nil || s < 1 {
+			return o, fmt.Errorf("%s is %q: set it to a number of seconds, such as 30", EnvTimeout, value)
+		}
 		o.Timeout = time.Duration(s) * time.Second
 	}
 	if o.Region == "" {
 		_, err := hostOf("")
 		return o, err
 	}
-	var err error
+	legacy, err := Bool(getenv, EnvLegacyCredentials)
+	if err != nil {
+		return o, err
+	}
 	given := func(name string) bool { return getenv(name) != "" || getenv(name+"_FILE") != "" }
-	legacy, _ := strconv.ParseBool(getenv(EnvLegacyCredentials))
 	oauth := cmp.Or(getenv(EnvOAuthURL), getenv(EnvOAuthURL2))
 	switch basic := getenv(EnvUsername) != "" && given(EnvPassword); {
 	case oauth != "" && getenv(EnvClientID) != "" && given(EnvClientSecret) && !(legacy && basic):
 		o.OAuth = &OAuth{URL: oauth, ClientID: getenv(EnvClientID), UserEmail: getenv(EnvUserEmail)}
 		if o.OAuth.UserEmail == "" {
-			return o, fmt.Errorf("no %s configured: OAuth needs the email address of the user to act for", EnvUserEmail)
+			return o, fmt.Errorf("no user configured: set --user-email or %s to the email address of the user to act for; OAuth needs it", EnvUserEmail)
 		}
 		o.OAuth.ClientSecret, err = cloud.SecretFromEnv(getenv, EnvClientSecret, "client secret", nil)
 	case given(EnvToken) && !(legacy && basic):
@@ -122,6 +130,19 @@ func FromEnv(getenv func(string) string) (Options, error) {
 	return o, err
 }
 
+// Bool reads a variable that is true or false. Without a value it is false.
+func Bool(getenv func(string) string, name string) (bool, error) {
+	value := getenv(name)
+	if value == "" {
+		return false, nil
+	}
+	set, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("%s is %q: set it to true or false", name, value)
+	}
+	return set, nil
+}
+
 var errNoCredentials = errors.New("no complete credentials configured: set " + EnvOAuthURL + ", " + EnvClientID + ", " + EnvClientSecret + " and " + EnvUserEmail +
 	"; or " + EnvToken + "; or " + EnvUsername + " and " + EnvPassword)
 
@@ -137,6 +158,17 @@ func (o Options) Way() string {
 	default:
 		return "none"
 	}
+}
+
+// BetterHost is the host that serves impersonated users, if Endpoint is the region's
+// other one: there, their tokens act for the service account, which has no servers.
+func (o Options) BetterHost() (host string, better bool) {
+	u, err := url.Parse(o.Endpoint)
+	plain, unknown := hostOf(o.Region)
+	if o.OAuth == nil || err != nil || unknown != nil || !strings.EqualFold(u.Hostname(), plain) {
+		return "", false
+	}
+	return directPrefix + plain, true
 }
 
 // transport is the client that the calls are sent by.

@@ -35,12 +35,12 @@ func TestFromEnv(t *testing.T) {
 		way  string
 		url  string
 	}{
-		{"nothing", nil, "no CLOUDSIGMA_REGION configured", "", ""},
+		{"nothing", nil, "no region configured: set --region or CLOUDSIGMA_REGION", "", ""},
 		{"no credentials", [][]string{region}, "no complete credentials", "", ""},
-		{"no region", [][]string{basic}, "no CLOUDSIGMA_REGION", "", ""},
+		{"no region", [][]string{basic}, "no region configured: set --region or CLOUDSIGMA_REGION", "", ""},
 		{"OAuth", [][]string{region, keycloak, email}, "", "OAuth as a@example.com", "https://direct.zrh.cloudsigma.com/api/2.0/"},
 		{"OAuth by its other name", [][]string{region, {EnvOAuthURL2, "https://oauth"}, keycloak[2:], email}, "", "OAuth as a@example.com", "https://direct.zrh.cloudsigma.com/api/2.0/"},
-		{"OAuth without email", [][]string{region, keycloak}, "no CLOUDSIGMA_USER_EMAIL", "", ""},
+		{"OAuth without email", [][]string{region, keycloak}, "no user configured: set --user-email or CLOUDSIGMA_USER_EMAIL", "", ""},
 		{"OAuth before others", [][]string{region, keycloak, email, basic, {EnvToken, "t"}}, "", "OAuth as a@example.com", "https://direct.zrh.cloudsigma.com/api/2.0/"},
 		{"half of OAuth", [][]string{region, keycloak[:2], email, basic}, "", "user a@example.com", "https://zrh.cloudsigma.com/api/2.0/"},
 		{"password although OAuth", [][]string{region, keycloak, email, basic, {EnvLegacyCredentials, "true"}}, "", "user a@example.com", "https://zrh.cloudsigma.com/api/2.0/"},
@@ -61,6 +61,9 @@ func TestFromEnv(t *testing.T) {
 		{"endpoint with path and slash, by OAuth", [][]string{region, keycloak, email, {EnvEndpoint, "http://127.0.0.1:81/api/2.0/"}}, "", "OAuth as a@example.com", "http://127.0.0.1:81/api/2.0/"},
 		{"endpoint behind a path", [][]string{region, basic, {EnvEndpoint, "https://proxy/sigma/"}}, "", "user a@example.com", "https://proxy/sigma/api/2.0/"},
 		{"bad endpoint", [][]string{region, basic, {EnvEndpoint, "zrh.cloudsigma.com"}}, "CLOUDSIGMA_API_ENDPOINT must be like", "", ""},
+		{"a timeout with a unit", [][]string{region, basic, {EnvTimeout, "30s"}}, `CLOUDSIGMA_API_TIMEOUT is "30s": set it to a number of seconds`, "", ""},
+		{"no timeout", [][]string{region, basic, {EnvTimeout, "0"}}, "CLOUDSIGMA_API_TIMEOUT", "", ""},
+		{"neither true nor false", [][]string{region, keycloak, email, basic, {EnvLegacyCredentials, "yes"}}, `CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS is "yes": set it to true or false`, "", ""},
 		{"endpoint with a password", [][]string{region, basic, {EnvEndpoint, "https://me:secret@host"}}, "must have neither", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -108,6 +111,21 @@ func TestImpersonateEndpoint(t *testing.T) {
 		at, err := endpointsOf("zrh", override, true)
 		if err != nil || at.impersonate != want {
 			t.Errorf("%q: %s, %v", override, at.impersonate, err)
+		}
+	}
+}
+
+// Users of OAuth have a host of their own; the documents name the other one.
+func TestBetterHost(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"": "", "https://zrh.cloudsigma.com/api/2.0": "direct.zrh.cloudsigma.com", "https://ZRH.cloudsigma.com": "direct.zrh.cloudsigma.com",
+		"https://direct.zrh.cloudsigma.com/api/2.0": "", "http://127.0.0.1:81/api/2.0": "", "https://lon.cloudsigma.com": "",
+	} {
+		if got, better := (Options{Region: "zrh", Endpoint: endpoint, OAuth: &OAuth{}}).BetterHost(); got != want || better != (want != "") {
+			t.Errorf("%q: %q, %v", endpoint, got, better)
+		}
+		if got, better := (Options{Region: "zrh", Endpoint: endpoint}).BetterHost(); better {
+			t.Errorf("%q without OAuth: %q", endpoint, got)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func endpointsOf(region, override string, direct bool) (endpoints, error) {
 func hostOf(region string) (string, error) {
 	region = strings.ToLower(strings.TrimSpace(region))
 	if region == "" {
-		return "", fmt.Errorf("no %s configured: set it to the region of the servers, such as zrh", EnvRegion)
+		return "", fmt.Errorf("no region configured: set --region or %s to the region of the servers, such as zrh", EnvRegion)
 	}
 	for _, r := range region {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {

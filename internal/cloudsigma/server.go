@@ -89,7 +89,7 @@ func (s *Server) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return fmt.Errorf("read server: %w", err)
 	}
-	*s = Server{UUID: f.UUID, Name: f.Name, Status: f.Status, CPU: int(f.CPU), SMP: int(f.SMP), Mem: int64(f.Mem), raw: raw}
+	*s = Server{UUID: sameID(f.UUID), Name: f.Name, Status: f.Status, CPU: int(f.CPU), SMP: int(f.SMP), Mem: int64(f.Mem), raw: raw}
 	if f.Owner != nil {
 		s.Owner = f.Owner.UUID
 	}
@@ -166,7 +166,7 @@ func (s *Server) PublicNIC() *NIC {
 
 // Attached says whether a card has this address as its static one.
 func (s *Server) Attached(addr netip.Addr) bool {
-	return slices.ContainsFunc(s.NICs, func(n NIC) bool { return n.static(addr) })
+	return slices.ContainsFunc(s.NICs, func(n NIC) bool { return n.Static(addr) })
 }
 
 // Attach adds a card with a static address after all others, unless one has it.
@@ -176,7 +176,11 @@ func (s *Server) Attach(addr netip.Addr) {
 	}
 }
 
-// Detach removes the cards that have this address as their static one.
+// Detach removes the cards that have this address as their static one, but never the
+// first card: Attach adds cards after it, and the server needs it for itself.
 func (s *Server) Detach(addr netip.Addr) {
-	s.NICs = slices.DeleteFunc(slices.Clone(s.NICs), func(n NIC) bool { return n.static(addr) })
+	if len(s.NICs) > 0 {
+		added := slices.DeleteFunc(slices.Clone(s.NICs[1:]), func(n NIC) bool { return n.Static(addr) })
+		s.NICs = append(slices.Clone(s.NICs[:1]), added...)
+	}
 }

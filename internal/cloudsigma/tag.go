@@ -1,6 +1,7 @@
 package cloudsigma
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,8 +14,9 @@ type Tag struct {
 	// Resources are UUIDs: of an IP, its address.
 	Resources []string
 
-	whole bool // the cloud has said which resources
-	raw   map[string]json.RawMessage
+	whole   bool              // the cloud has said which resources
+	written map[string]string // resources as the cloud writes them
+	raw     map[string]json.RawMessage
 }
 
 // tagReadOnly are the fields of a tag that are not sent back.
@@ -35,9 +37,10 @@ func (t *Tag) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("read tag: %w", err)
 	}
 	_, whole := raw["resources"]
-	*t = Tag{UUID: f.UUID, Name: f.Name, whole: whole, raw: raw}
+	*t = Tag{UUID: f.UUID, Name: f.Name, whole: whole, written: make(map[string]string, len(f.Resources)), raw: raw}
 	for _, r := range f.Resources {
-		t.Resources = append(t.Resources, string(r))
+		id := sameID(string(r))
+		t.Resources, t.written[id] = append(t.Resources, id), string(r)
 	}
 	return nil
 }
@@ -54,13 +57,12 @@ func (t *Tag) definition(asTexts bool) map[string]any {
 		}
 	}
 	out["name"] = t.Name
-	if asTexts {
-		out["resources"] = append([]string{}, t.Resources...)
-		return out
-	}
-	resources := make([]Ref, len(t.Resources))
+	resources := make([]any, len(t.Resources))
 	for i, r := range t.Resources {
-		resources[i] = Ref{UUID: r}
+		text := cmp.Or(t.written[r], r)
+		if resources[i] = text; !asTexts {
+			resources[i] = Ref{UUID: text}
+		}
 	}
 	out["resources"] = resources
 	return out

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"fairlead.io/internal/cloud"
 )
@@ -35,35 +36,68 @@ const tagWriters = 10
 func newTags(c *cloud.Client) *Tags {
 	t := &Tags{Collection: collection(c, "tag", "tags/", "", func(t *Tag) string { return t.UUID })}
 	t.ListCache = cloud.NewListCache(t.List, t.ID)
-	t.changes = cloud.NewBatches(func(ctx context.Context, _ string, changes [][]TagChange) []cloud.Outcome[[]Tag] {
-		return t.changeAll(ctx, changes)
+	t.changes = cloud.NewBatches(func(ctx context.Context, _ string, b *cloud.Batch[[]TagChange]) []cloud.Outcome[[]Tag] {
+		began := time.Now()
+		now, err := t.Now(ctx)
+		b.Gather(ctx, time.Since(began))
+		return t.changeAll(ctx, b.Take(), now, err)
 	})
 	return t
 }
 
 // List reads all tags with their resources.
 func (t *Tags) List(ctx context.Context) ([]Tag, error) {
+	var all []Tag
 	for range 2 {
 		detailed := t.detailed.Load()
 		path := t.path
 		if detailed {
 			path += "detail/"
 		}
-		all, err := t.list(ctx, path)
+		var err error
+		all, err = t.list(ctx, path, nil)
 		if err != nil || !slices.ContainsFunc(all, func(tag Tag) bool { return !tag.whole }) {
 			return all, err
 		}
+		if slices.ContainsFunc(all, func(tag Tag) bool { return tag.whole }) {
+			break // those of others are not in the other list either
+		}
 		t.detailed.Store(!detailed)
 	}
-	return nil, errors.New("list all tags: they have no resources in the answer")
+	for i := range all {
+		if !all[i].whole {
+			if err := t.askIfEmpty(ctx, &all[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// askIfEmpty finds out whether a tag without resources in the list has none. If it were
+// taken for empty and is not, it would lose what others have put on it.
+func (t *Tags) askIfEmpty(ctx context.Context, tag *Tag) error {
+	path, err := t.one(tag.UUID)
+	if err != nil {
+		return err
+	}
+	ips, err := t.page(ctx, path+"ips/", nil, 0)
+	if err != nil {
+		return err
+	}
+	if ips.Objects == nil || len(*ips.Objects) > 0 {
+		return errors.New("list all tags: they have no resources in the answer")
+	}
+	tag.whole = true
+	return nil
 }
 
 // Change makes changes and returns all tags as they were read afterwards. What is
 // so already is not written. A resource is added to the tag of the name with the
 // lowest UUID, which is made if there is none, and removed from all of the name.
 //
-// Changes that wait are made together, by one list before them, one write for each
-// tag, and one list after them. What somebody else has undone in between is done
+// Changes that wait are made together, by one list before them, which those who come
+// meanwhile share, one write for each tag, and one list after them. What somebody else has undone in between is done
 // again; if that happens time and again, the error IsIgnored. A lost answer is no
 // error if the change turns out to have been made.
 func (t *Tags) Change(ctx context.Context, changes ...TagChange) ([]Tag, error) {
@@ -73,37 +107,43 @@ func (t *Tags) Change(ctx context.Context, changes ...TagChange) ([]Tag, error) 
 // changeAll makes the changes of several callers. If the cloud does not like a
 // change, those of the first and of the second half are made by themselves: in the
 // end only the wrong one fails.
-func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange) []cloud.Outcome[[]Tag] {
+func (t *Tags) changeAll(ctx context.Context, callers [][]TagChange, now []Tag, err error) []cloud.Outcome[[]Tag] {
 	alone := len(callers) == 1
-	tags, failures, err := t.makeAll(ctx, slices.Concat(callers...), alone)
+	tags, failures, err := t.makeAll(ctx, slices.Concat(callers...), now, err, alone)
 	out := make([]cloud.Outcome[[]Tag], len(callers))
 	refused := false
 	for i, changes := range callers {
 		out[i] = cloud.Outcome[[]Tag]{Value: tags, Err: err}
+		var ignored error
 		for _, c := range changes {
-			if err != nil || c.made(tags) {
-				continue
+			switch failure := failures[c.Name]; {
+			case err != nil || c.made(tags):
+			case failure == nil: // perhaps only because another has failed
+				ignored = errors.Join(ignored, &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)})
+			default:
+				out[i].Err = errors.Join(out[i].Err, failure)
+				refused = refused || cloud.IsInvalid(failure)
 			}
-			failure := failures[c.Name]
-			if failure == nil {
-				failure = &IgnoredError{t.kind, fmt.Sprintf("%q", c.Name)}
-			}
-			out[i].Err = errors.Join(out[i].Err, failure)
-			refused = refused || cloud.IsInvalid(failure)
+		}
+		if out[i].Err == nil {
+			out[i].Err = ignored
 		}
 	}
 	if !refused || alone {
 		return out
 	}
 	half := len(callers) / 2
-	return slices.Concat(t.changeAll(ctx, callers[:half]), t.changeAll(ctx, callers[half:]))
+	again := func(callers [][]TagChange) []cloud.Outcome[[]Tag] {
+		now, err := t.Now(ctx)
+		return t.changeAll(ctx, callers, now, err)
+	}
+	return slices.Concat(again(callers[:half]), again(callers[half:]))
 }
 
-// makeAll makes changes, and returns all tags as they are then, and what has failed
-// by the name of the tag.
-func (t *Tags) makeAll(ctx context.Context, changes []TagChange, alone bool) (tags []Tag, failures map[string]error, err error) {
-	failures = map[string]error{}
-	tags, err = t.Now(ctx)
+// makeAll makes changes of the tags that there are now, and returns all tags as they are
+// then, and what has failed by the name of the tag.
+func (t *Tags) makeAll(ctx context.Context, changes []TagChange, now []Tag, unread error, alone bool) (tags []Tag, failures map[string]error, err error) {
+	tags, failures, err = now, map[string]error{}, unread
 	for round := 0; err == nil && round < maxRounds; round++ {
 		written := false
 		for _, stage := range stages(changes) {

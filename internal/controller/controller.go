@@ -194,6 +194,9 @@ func newManager(o Options, c *classes, kinds *apikinds.Set) (manager.Manager, er
 		RetryPeriod:                   &retry,
 		GracefulShutdownTimeout:       &grace,
 	})
+	if err == nil { // New asks only about kinds that cacheOptions names
+		_, err = mgr.GetRESTMapper().RESTMapping(schema.GroupKind{Kind: "Service"}, "v1")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}

@@ -3,6 +3,7 @@ package elect
 import (
 	"encoding/hex"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -196,9 +197,21 @@ func TestOutcomeIsToldInASentence(t *testing.T) {
 			"No node can announce it: a, b, c and 2 more: each does not answer."},
 		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", Silenced, "eth0: mute"}, {"b", KernelRefuses, ""}, {"c", Silenced, "eth1: mute"}, {"d", Silenced, "eth0: mute"}}},
 			"No node can announce it: a, d: each has no interface that answers for it (eth0: mute); c has no interface that answers for it (eth1: mute); b cannot add it to an interface."},
+		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotPlaced, ""}, {"b", NotAlive, ""}, {"c", NotPlaced, ""}}},
+			"The controller has chosen a node that cannot announce it: b does not answer."},
+		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotPlaced, ""}, {"c", NotPlaced, ""}}},
+			"No node can announce it: a, c: each is not the node that the controller has chosen."},
 	} {
 		if got := test.o.String(); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
+		}
+	}
+	for advice, refusals := range map[string][]Refusal{
+		"The controller moves the address":  {{"a", NotPlaced, ""}, {"b", NotAlive, ""}},
+		"change how the pool is advertised": {{"a", NotAlive, ""}},
+	} {
+		if got := (Outcome{Why: NoNode, Refusals: refusals}).Advice(); !strings.Contains(got, advice) {
+			t.Errorf("got %s, want %s", got, advice)
 		}
 	}
 }

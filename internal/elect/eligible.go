@@ -32,7 +32,7 @@ const (
 var obstacles = [...]string{
 	None:               "can have it",
 	NotSelected:        "is not selected by any nodeSelectors",
-	NotPlaced:          "is not where the controller has placed it",
+	NotPlaced:          "is not the node that the controller has chosen",
 	Excluded:           "has the label node.kubernetes.io/exclude-from-external-load-balancers",
 	NotAlive:           "does not answer",
 	NetworkUnavailable: "has the condition NetworkUnavailable",

@@ -50,7 +50,28 @@ func (o Outcome) String() string {
 	if len(o.Refusals) == 0 {
 		return "No node can announce it, because there is none."
 	}
+	if chosen := o.chosen(); len(chosen) > 0 {
+		return "The controller has chosen a node that cannot announce it: " + tell(chosen) + "."
+	}
 	return "No node can announce it: " + tell(o.Refusals) + "."
+}
+
+// Advice is the explanation of an outcome without an owner, and what to do.
+func (o Outcome) Advice() string {
+	if o.Why == NoNode && len(o.chosen()) > 0 {
+		return o.String() + " The controller moves the address if another node can carry it."
+	}
+	return o.String() + " Fix that, or change how the pool is advertised."
+}
+
+// chosen are the refusals of the nodes that the controller has placed the address on,
+// if it has.
+func (o Outcome) chosen() []Refusal {
+	chosen := slices.DeleteFunc(slices.Clone(o.Refusals), func(r Refusal) bool { return r.Why == NotPlaced })
+	if len(chosen) == len(o.Refusals) {
+		return nil
+	}
+	return chosen
 }
 
 // tell lists the nodes of each obstacle, at most three of them by name.

@@ -58,14 +58,14 @@ func wantVerdict(t *testing.T, a *Allocator, name, addresses string, code lb.Cod
 func TestSeveralOfAFamily(t *testing.T) {
 	a := edgeOf(t, "192.0.2.0/28")
 	a.Settle(several("other", 1, "192.0.2.3"), nil)
-	v, changed := a.Settle(several("web", 2, "192.0.2.1", "192.0.2.2", "192.0.2.3"), nil)
-	if v = wantVerdict(t, a, "web", "192.0.2.1 192.0.2.2", lb.AddressInUse); len(changed) != 0 || !strings.Contains(v.Reason.Text, "shop/other") || !strings.Contains(v.Reason.Text, "192.0.2.1 and 192.0.2.2") {
+	_, changed := a.Settle(several("web", 2, "192.0.2.1", "192.0.2.2", "192.0.2.3"), nil)
+	if v := wantVerdict(t, a, "web", "192.0.2.1 192.0.2.2", lb.AddressInUse); len(changed) != 0 || !strings.Contains(v.Reason.Text, "shop/other") || !strings.Contains(v.Reason.Text, "192.0.2.1 and 192.0.2.2") {
 		t.Errorf("%v, %s", changed, v.Reason.Text)
 	}
 	if changed = a.Forget(types.NamespacedName{Namespace: "shop", Name: "other"}); len(changed) != 1 || changed[0].Name != "web" {
 		t.Errorf("changed: %v", changed)
 	}
-	v = wantVerdict(t, a, "web", "192.0.2.1 192.0.2.2 192.0.2.3", lb.Ready)
+	v := wantVerdict(t, a, "web", "192.0.2.1 192.0.2.2 192.0.2.3", lb.Ready)
 	if v.Reason.Text != `The Service has 192.0.2.1, 192.0.2.2 and 192.0.2.3 from pool "edge".` || len(v.Pools) != 1 {
 		t.Errorf("%v %s", v.Pools, v.Reason.Text)
 	}

@@ -76,11 +76,11 @@ func (a *Allocator) awaitFrom(s *service, f lb.Family, pools []*pool) lb.Reason 
 	case overQuota != nil:
 		return overQuota.overQuota(r)
 	case len(full) > 0:
-		return lb.PoolExhausted.With(f, prose.Few(full))
+		return lb.PoolExhausted.With(f, prose.Few(full), a.howToExtend(r))
 	case len(without) == 1:
-		return lb.FamilyUnavailable.With(f, "pool "+without[0]+" has")
+		return lb.FamilyUnavailable.With(f, "pool "+without[0]+" has", a.howToExtend(r))
 	case len(without) > 1:
-		return lb.FamilyUnavailable.With(f, "pools "+prose.Few(without)+" have")
+		return lb.FamilyUnavailable.With(f, "pools "+prose.Few(without)+" have", a.howToExtend(r))
 	}
 	return a.noCandidate(r)
 }

@@ -81,7 +81,9 @@ func (a *Allocator) takeLeased(s *service, moves bool) (l lack) {
 		}
 		a.release(s, f)
 		if !x.IsValid() {
-			l.lease = true
+			// One that only kept what it had is not to wait for another lease.
+			s.leased[f] = a.leases(s, f)
+			l.lease = l.lease || s.leased[f]
 			continue
 		}
 		if reason := a.refusalOfOwner(x); reason != nil {

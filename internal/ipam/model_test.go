@@ -205,7 +205,7 @@ func (m *model) adoptPublished(o *owner, published []netip.Addr) {
 		}
 	}
 	if !o.settled {
-		o.told = slices.Clone(published)
+		o.told = slices.DeleteFunc(slices.Clone(published), func(x netip.Addr) bool { return o.has[lb.FamilyOf(x)] != x })
 	}
 	// Settled means that a verdict follows, which it does at once.
 	o.settled = true
@@ -251,7 +251,7 @@ func (m *model) decide(o *owner) {
 		return
 	}
 	want := wanted(r)
-	was := maps.Clone(o.has)
+	before, leased := maps.Clone(o.has), o.leased
 	m.lease(o, len(r.Addresses) == 0)
 	then := maps.Clone(o.has)
 
@@ -259,7 +259,7 @@ func (m *model) decide(o *owner) {
 	for _, x := range r.Addresses {
 		f := lb.FamilyOf(x)
 		if named[f] || !slices.Contains(want, f) {
-			m.loses(o, was)
+			m.loses(o, before)
 			return
 		}
 		named[f] = true
@@ -269,7 +269,7 @@ func (m *model) decide(o *owner) {
 			delete(o.has, f)
 			if !m.canHave(o, x) {
 				o.has = then
-				m.loses(o, was)
+				m.loses(o, before)
 				return
 			}
 			o.has[f] = x
@@ -278,7 +278,13 @@ func (m *model) decide(o *owner) {
 	if len(r.Addresses) > 0 {
 		m.lease(o, true)
 	}
-	apart := !maps.Equal(was, o.has) && !m.compatible(o, o.has[lb.IPv4], o.has[lb.IPv6])
+	was := maps.Clone(before)
+	for f := range before {
+		if _, has := o.has[f]; leased[f] && !has {
+			delete(was, f) // the DHCP server has taken it back
+		}
+	}
+	apart := !maps.Equal(before, o.has) && !m.compatible(o, o.has[lb.IPv4], o.has[lb.IPv6])
 	if apart && len(named) == 2 {
 		o.has = then
 		return
@@ -324,7 +330,7 @@ func (m *model) decide(o *owner) {
 		o.has = was
 		return
 	}
-	m.loses(o, was)
+	m.loses(o, before)
 	if !stuck && o.granted != r.Pool {
 		o.granted = r.Pool
 		m.decide(o)

@@ -43,11 +43,15 @@ func (m *model) lease(o *owner, moves bool) {
 			continue
 		}
 		if o.leased[f] = m.leases(o, f); !o.leased[f] {
+			o.charged[f] = lb.PoolKey{}
 			continue
 		}
 		was, had := o.has[f]
 		held := o.charged[f]
 		delete(o.has, f)
+		if !slices.ContainsFunc(o.req.Leased, func(x netip.Addr) bool { return lb.FamilyOf(x) == f }) {
+			o.leased[f] = m.leases(o, f)
+		}
 		for _, x := range o.req.Leased {
 			if lb.FamilyOf(x) != f {
 				continue

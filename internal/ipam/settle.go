@@ -79,7 +79,7 @@ type lack struct {
 // addresses that it names, all of them or none, without which it leaves none for a
 // DHCP server's either; then one of each family that is still missing.
 func (a *Allocator) pursue(s *service) lack {
-	r, was := &s.req, s.has
+	r, was, leased := &s.req, s.has, s.leased
 	var waits lack
 	none := [len(lb.Families)]bool{}
 	leasing := a.leasing || r.DHCP != none || s.leased != none
@@ -95,6 +95,11 @@ func (a *Allocator) pursue(s *service) lack {
 		}
 	}
 	moved := s.has != was
+	for _, f := range lb.Families {
+		if leased[f] && !s.has[f].IsValid() {
+			was[f] = netip.Addr{} // the DHCP server has taken it back
+		}
+	}
 	var missing [len(lb.Families)]lb.Family
 	n := 0
 	for _, f := range wanted(r) {

@@ -246,10 +246,12 @@ func (a *Allocator) inUse(s *service, address netip.Addr, u *service) *lb.Reason
 // reshare takes the request r for that of s while s holds addresses. Where it
 // has neighbours with whom it no longer fits, it is s that loses the address.
 func (a *Allocator) reshare(s *service, r *lb.Request) {
-	was := s.has
+	was, charged := s.has, s.charged
+	s.charged = [len(lb.Families)]*pool{} // it may have the lease all the time
 	for _, f := range lb.Families {
 		a.release(s, f)
 	}
+	s.charged = charged
 	a.count(s, r)
 	s.asks(r)
 	for _, f := range lb.Families {
@@ -257,6 +259,7 @@ func (a *Allocator) reshare(s *service, r *lb.Request) {
 			if a.fits(s, was[f]) {
 				a.take(s, was[f])
 			} else {
+				a.refund(s, f)
 				s.loses(was[f])
 			}
 			a.note(s, was[f])

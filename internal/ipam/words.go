@@ -35,6 +35,11 @@ func (a *Allocator) whatToAdd(r *lb.Request) string {
 	return cmp.Or(a.advice(r, func(w lb.Words) string { return w.AddPool }), "a pool")
 }
 
+// howToExtend says what to do for pools to have more addresses for the Service of r.
+func (a *Allocator) howToExtend(r *lb.Request) string {
+	return prose.Sentence(cmp.Or(strings.Join(a.wordsFor(r, func(w lb.Words) string { return w.AddAddress }), ", or "), "add addresses"))
+}
+
 // howToMatch says what to do for a pool to give addresses to the Service of r.
 func (a *Allocator) howToMatch(r *lb.Request) string {
 	ways := a.wordsFor(r, func(w lb.Words) string { return w.AdmitService })

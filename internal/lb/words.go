@@ -5,6 +5,9 @@ package lb
 type Words struct {
 	// AddPool is what to create if there is no pool: "a Pool".
 	AddPool string
+	// AddAddress is what to do if the pools have no free address: "add addresses".
+	// Empty is that.
+	AddAddress string
 	// AdmitService is what to do if no pool is for the Service: "change the rules
 	// of a pool".
 	AdmitService string

@@ -10,11 +10,12 @@ import (
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nodes"
+	"fairlead.io/internal/reach"
 )
 
 // tables of all parts: whoever adds a backend or a configuration format adds its
 // table here.
-var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, ovn.Reasons, nodes.Reasons}
+var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, ovn.Reasons, nodes.Reasons, reach.Reasons}
 
 // All reasons of all parts.
 var All = merged()

@@ -29,10 +29,7 @@ func (s *Simulator) Enforce(ctx context.Context, netns string) error {
 	for {
 		ports, about, again := s.Ports()
 		if rules := ruleset(ports, about); rules != last {
-			if err := loadRules(ctx, netns, rules); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
+			if err := loadRules(ctx, netns, rules); err != nil && ctx.Err() == nil {
 				return err
 			}
 			last = rules

@@ -1,6 +1,7 @@
 package cloudsigma_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func FuzzRequests(f *testing.F) {
 			"/api/2.0/subscriptions/", "/sandbox/knobs", "/sandbox/subscribe", "/sandbox/servers", "/sandbox/tags", "/sandbox/interfere",
 			"/realms/cloudsigma/protocol/openid-connect/token", "/service_provider/api/v1/user/impersonate",
 		} {
-			for _, method := range []string{"POST", "PUT", "PATCH"} {
+			for _, method := range []string{http.MethodPost, "PUT", "PATCH"} {
 				f.Add(method, path, body)
 			}
 		}
@@ -32,7 +33,7 @@ func FuzzRequests(f *testing.F) {
 		c := newCloud(t, cloudsigma.Knobs{})
 		tag := c.AddTag("t", first.String())
 		names := strings.NewReplacer("V", c.node.UUID, "T", tag.UUID)
-		r := httptest.NewRequest("POST", "http://127.0.0.1/x", strings.NewReader(names.Replace(body)))
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/x", strings.NewReader(names.Replace(body)))
 		r.Header.Set("Authorization", "Bearer "+c.Token())
 		r.Method, r.URL.Path = method, strings.NewReplacer("/V/", "/"+c.node.UUID+"/", "/T/", "/"+tag.UUID+"/").Replace(path)
 		w := httptest.NewRecorder()

@@ -3,6 +3,7 @@ package cloudsigma
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -59,7 +60,7 @@ func (p Process) Run(ctx context.Context, out io.Writer) (err error) {
 		fmt.Fprintf(out, "# or by OAuth: CLOUDSIGMA_OAUTH_URL=http://%s CLOUDSIGMA_CLIENT_ID=%s CLOUDSIGMA_CLIENT_SECRET=%s CLOUDSIGMA_USER_EMAIL=%s\n", address, s.options.ClientID, shell, s.options.Email)
 	})
 	if err == nil {
-		if cause := context.Cause(ctx); cause != ctx.Err() {
+		if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
 			err = cause
 		}
 	}

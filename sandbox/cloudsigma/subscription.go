@@ -36,13 +36,12 @@ func (s *Simulator) buy(q *request, f fields) (any, error) {
 	if resource != "ip" && resource != "vlan" {
 		return nil, invalid("resource", "Resource %q cannot be bought here", resource)
 	}
-	amount := 1
 	if !f.null("amount") {
 		var n json.Number
 		if json.Unmarshal([]byte(strings.Trim(string(f["amount"]), `"`)), &n) != nil {
 			return nil, invalid("amount", "A number is expected")
 		}
-		if amount, err = strconv.Atoi(n.String()); err != nil || amount != 1 {
+		if amount, err := strconv.Atoi(n.String()); err != nil || amount != 1 {
 			return nil, invalid("amount", "One at a time is what is sold here")
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,11 +39,19 @@ type lan struct {
 	scratch    string // a directory that nodes see, too
 	binary     string
 	kubeconfig string // for programs on the hosts
-	api        kube.Client
+	api        kube.WithWatch
 	server     net.Listener
 	controller *process
 	agents     map[string]*nodeAgent
 	ports      int // of the agents' health, that were given away
+
+	// Of a sandbox in a cloud: which, and the configuration that controller and agents
+	// have instead of the default one.
+	cloud, config string
+	env           []string // of the controller
+	// pools of addresses by the namespace that they are for; nil: those of the LAN for
+	// "default", and others for our own.
+	pools map[string][]v1alpha1.Span
 }
 
 // up starts everything but the agents, once.
@@ -58,7 +67,7 @@ func (l *lan) up(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	l.cluster = &sandbox.Cluster{Name: "fairlead-bench", Progress: io.Discard}
+	l.cluster = &sandbox.Cluster{Name: "fairlead-bench", Progress: io.Discard, Cloud: l.cloud}
 	l.nodes, l.agents = []string{"node1", "node2", "node3"}, map[string]*nodeAgent{}
 	if err := l.cluster.Down(ctx); err != nil { // of a bench that was killed
 		return err
@@ -87,12 +96,30 @@ func (l *lan) up(ctx context.Context, s settings) (err error) {
 	if err := l.serve(); err != nil {
 		return err
 	}
-	cmd, err := l.cluster.ExecCommand(context.WithoutCancel(ctx), sandbox.ControlHost, l.binary, "controller", "--kubeconfig", l.kubeconfig)
+	if l.cloud != "" {
+		return nil // its controller needs more
+	}
+	return l.control(ctx)
+}
+
+// control starts a controller.
+func (l *lan) control(ctx context.Context, args ...string) error {
+	args = slices.Concat([]string{l.binary, "controller", "--kubeconfig", l.kubeconfig}, l.configured(), args)
+	cmd, err := l.cluster.ExecCommand(context.WithoutCancel(ctx), sandbox.ControlHost, args...)
 	if err != nil {
 		return err
 	}
+	cmd.Env = append(os.Environ(), l.env...)
 	l.controller, err = launch(cmd, l.scratch)
 	return err
+}
+
+// configured are the arguments of programs with another configuration than the default.
+func (l *lan) configured() []string {
+	if l.config == "" {
+		return nil
+	}
+	return []string{"--config", l.config}
 }
 
 // down ends everything, whatever became of it.
@@ -137,12 +164,11 @@ func (l *lan) connect() error {
 	if err != nil {
 		return err
 	}
-	l.api, err = kube.New(rest, kube.Options{Scheme: kinds})
+	l.api, err = kube.NewWithWatch(rest, kube.Options{Scheme: kinds})
 	return err
 }
 
-// prepare makes our kinds, a namespace, and a pool of addresses that are the
-// LAN's for the namespace "default" and of others for our own.
+// prepare makes our kinds, a namespace, and pools of addresses.
 func (l *lan) prepare(ctx context.Context) error {
 	for _, crd := range charts.CRDs() {
 		if err := l.api.Create(ctx, crd); err != nil {
@@ -152,10 +178,13 @@ func (l *lan) prepare(ctx context.Context) error {
 	if err := l.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return err
 	}
-	for in, addresses := range map[string][]v1alpha1.Span{
-		metav1.NamespaceDefault: {"10.77.0.200-10.77.0.219", "fd77::200-fd77::219"},
-		namespace:               {"10.78.0.0/16", "fd78::/112"},
-	} {
+	if l.pools == nil {
+		l.pools = map[string][]v1alpha1.Span{
+			metav1.NamespaceDefault: {"10.77.0.200-10.77.0.219", "fd77::200-fd77::219"},
+			namespace:               {"10.78.0.0/16", "fd78::/112"},
+		}
+	}
+	for in, addresses := range l.pools {
 		pool := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: in}, Spec: v1alpha1.PoolSpec{Addresses: addresses, Namespaces: []string{in}}}
 		err := pollFor(ctx, time.Minute, "the API server knows our kinds", 100*time.Millisecond, func() (bool, error) {
 			return l.api.Create(ctx, pool) == nil, ctx.Err()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +14,9 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newService makes a Service with an address of each family that leads to the
-// server beside the cluster.
-func (l *lan) newService(ctx context.Context, in, name string) (*corev1.Service, error) {
+// newService makes a Service with an address of each family, unless it is changed, that
+// leads to the server beside the cluster.
+func (l *lan) newService(ctx context.Context, in, name string, change ...func(*corev1.Service)) (*corev1.Service, error) {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
 		Spec: corev1.ServiceSpec{
@@ -25,10 +26,16 @@ func (l *lan) newService(ctx context.Context, in, name string) (*corev1.Service,
 			Ports:                         []corev1.ServicePort{{Name: "http", Port: 80}},
 		},
 	}
+	for _, f := range change {
+		f(s)
+	}
 	if err := l.api.Create(ctx, s); err != nil {
 		return nil, err
 	}
 	for family, address := range map[discoveryv1.AddressType]string{discoveryv1.AddressTypeIPv4: "10.77.0.1", discoveryv1.AddressTypeIPv6: "fd77::1"} {
+		if !slices.Contains(s.Spec.IPFamilies, corev1.IPFamily(family)) {
+			continue
+		}
 		err := l.api.Create(ctx, &discoveryv1.EndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: name + "-", Labels: map[string]string{discoveryv1.LabelServiceName: s.Name},
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: s.Name, UID: s.UID}}},
@@ -62,7 +69,7 @@ func (l *lan) addresses(ctx context.Context, s *corev1.Service) (addrs []netip.A
 		}
 		addrs = append(addrs, netip.AddrPortFrom(addr, 80))
 	}
-	if !addrs[0].Addr().Is4() {
+	if len(addrs) > 1 && !addrs[0].Addr().Is4() {
 		addrs[0], addrs[1] = addrs[1], addrs[0]
 	}
 	return addrs, nil

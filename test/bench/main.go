@@ -59,6 +59,8 @@ var groups = []group{
 	{"failover", failover},
 	{"agent", agentCost},
 	{"cloud", cloud},
+	{"cloudsigma", sigma},
+	{"cloudsigma-failover", sigmaFailover},
 	{"ovn", ovnRows},
 }
 

@@ -45,8 +45,8 @@ func (l *lan) run(ctx context.Context, nodes ...string) error {
 func (l *lan) start(ctx context.Context, node string) (*nodeAgent, error) {
 	l.ports++
 	a := &nodeAgent{node: node, health: 20000 + l.ports, ended: make(chan struct{})}
-	cmd, err := l.cluster.ExecCommand(context.WithoutCancel(ctx), node, l.binary, "agent", "--kubeconfig", l.kubeconfig,
-		"--node-name", node, "--health-address", fmt.Sprintf("127.0.0.1:%d", a.health))
+	args := append([]string{l.binary, "agent", "--kubeconfig", l.kubeconfig, "--node-name", node, "--health-address", fmt.Sprintf("127.0.0.1:%d", a.health)}, l.configured()...)
+	cmd, err := l.cluster.ExecCommand(context.WithoutCancel(ctx), node, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ var layers = [][]string{
 	},
 	{"internal/compat/cloudscale", "internal/compat/cloudsigma", "internal/compat/kubevip", "internal/compat/metallb"},
 	{"internal/backend/..."},
-	{"internal/agent/dhcplease", "internal/agent/write", "internal/carry", "internal/carrypods"},
+	{"internal/agent/dhcplease", "internal/agent/write", "internal/carry", "internal/carrypods", "internal/reach"},
 	{"internal/agent/sources"},
 	{"internal/agent", "internal/controller", "internal/nodes"},
 	{

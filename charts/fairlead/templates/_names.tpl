@@ -112,6 +112,11 @@ fairlead.io/image: "No registry has this image. Build it, then push it and set i
 {{- end }}
 {{- end }}
 
+{{/* "true" if the release has agents, and its controller is elsewhere. */}}
+{{- define "fairlead.agentsOnly" -}}
+{{- if and (include "fairlead.agents" .) .Values.agent.enabled (eq .Values.controller.kind "Deployment") (eq (int .Values.controller.replicas) 0) }}true{{ end }}
+{{- end }}
+
 {{/* Refuses values of CloudSigma that do not go together. */}}
 {{- define "fairlead.checkCloudSigma" -}}
 {{- $sigma := .Values.cloudsigma }}

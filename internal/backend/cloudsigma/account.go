@@ -20,6 +20,9 @@ type account struct {
 	servers map[string]cloudsigma.Server // by UUID
 	tags    map[netip.Addr][]string      // names, sorted, of each address
 	strange []string                     // what is listed as an address and is none
+
+	published map[netip.Addr]bool // by Services of this cluster that are looked at
+	nodes     map[string]bool     // UUIDs of servers that are nodes of this cluster; nil: not known
 }
 
 // read returns what there is, as it was at that time or later.
@@ -99,7 +102,7 @@ func (a *account) served(addr netip.Addr) bool {
 // sorted by UUID.
 func (a *account) attached(addr netip.Addr) (out []string) {
 	for id, s := range a.servers {
-		if extra(&s, addr) {
+		if a.extra(&s, addr) {
 			out = append(out, id)
 		}
 	}
@@ -107,13 +110,62 @@ func (a *account) attached(addr netip.Addr) (out []string) {
 	return out
 }
 
-// extra says whether a server has a card for an address besides its own, which is
-// the first public one.
-func extra(s *cloudsigma.Server, addr netip.Addr) bool {
+// extra says whether a server has a card for an address besides its own.
+func (a *account) extra(s *cloudsigma.Server, addr netip.Addr) bool {
+	if own := a.ownCard(s); own != nil && own.Static(addr) {
+		return false
+	}
 	without := *s
-	without.NICs = slices.Clone(s.NICs)
 	without.Detach(addr)
 	return len(without.NICs) < len(s.NICs)
+}
+
+// ownCard is the public card that a server needs for itself: the first one. Nodes may
+// have none, but only cards of private networks: then the first public one is that of a
+// Service's address.
+func (a *account) ownCard(s *cloudsigma.Server) *cloudsigma.NIC {
+	own := s.PublicNIC()
+	if own == nil || own == &s.NICs[0] {
+		return own
+	}
+	for _, conf := range []*cloudsigma.IPConf{own.V4, own.V6} {
+		if conf != nil && conf.Conf == cloudsigma.Static && (a.published[conf.Addr] || slices.ContainsFunc(a.tags[conf.Addr], isClusterTag)) {
+			return nil
+		}
+	}
+	return own
+}
+
+func isClusterTag(tag string) bool { _, is := compat.ClusterOf(tag); return is }
+
+// owner is the server whose own address this is, nil if it is none's.
+func (a *account) owner(addr netip.Addr) *cloudsigma.Server {
+	for _, s := range a.servers {
+		own := a.ownCard(&s)
+		if own == nil {
+			continue
+		}
+		if slices.Contains(own.Runtime, addr) || own.V4 != nil && own.V4.Addr == addr || own.V6 != nil && own.V6.Addr == addr {
+			return &s
+		}
+	}
+	return nil
+}
+
+// ours are the servers in a list that are nodes of this cluster, as far as that is known.
+func (a *account) ours(servers []string) []string {
+	return slices.DeleteFunc(servers, func(id string) bool { return a.nodes != nil && !a.nodes[id] })
+}
+
+// stranger is a server that has a card for an address and is no node of this cluster,
+// or "".
+func (a *account) stranger(addr netip.Addr) string {
+	for _, id := range a.attached(addr) {
+		if a.nodes != nil && !a.nodes[id] {
+			return id
+		}
+	}
+	return ""
 }
 
 // tagged are the addresses that have both tags, sorted.

@@ -2,6 +2,7 @@ package cloudsigma
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -30,7 +31,7 @@ func (b *Backend) apply(ctx context.Context, w *lb.Want, seen *observation, out 
 		was[p.Address] = seen.account.attached(p.Address)
 	}
 	for rest := out.Plan.Steps; len(rest) > 0; {
-		n := slices.IndexFunc(rest, func(s lb.Step) bool { return s.Kind != rest[0].Kind || s.Kind == kindNIC && s.Verb != rest[0].Verb })
+		n := slices.IndexFunc(rest, func(s lb.Step) bool { return s.Kind != rest[0].Kind })
 		if n < 0 {
 			n = len(rest)
 		}
@@ -85,49 +86,96 @@ func (b *Backend) tag(ctx context.Context, w *lb.Want, seen *observation, steps 
 	return nil
 }
 
-// cards makes or removes cards, all of a server at once.
+// cards removes cards, then makes others, all of a server at once.
 func (b *Backend) cards(ctx context.Context, seen *observation, steps []lb.Step) error {
-	var servers []string
-	of := map[string][]netip.Addr{}
+	b.mu.Lock()
 	for _, s := range steps {
-		if of[s.ID] == nil {
-			servers = append(servers, s.ID)
+		if s.Verb == lb.VerbCreate {
+			b.attached[s.Body.(netip.Addr)] = true
 		}
-		of[s.ID] = append(of[s.ID], s.Body.(netip.Addr))
 	}
-	attach := steps[0].Verb == lb.VerbCreate
-	for _, id := range servers {
-		now, err := b.client.Servers.Change(ctx, id, func(s *cloudsigma.Server) error {
-			for _, addr := range of[id] {
-				if attach {
-					s.Attach(addr)
-				} else {
-					s.Detach(addr)
-				}
-			}
-			return nil
-		})
+	b.mu.Unlock()
+	remove, make := cardChanges(steps, lb.VerbDelete), cardChanges(steps, lb.VerbCreate)
+	if len(remove) == 1 && len(make) == 1 {
+		from, to := remove[0], make[0]
+		now, err := b.client.Servers.Move(ctx, from.server, from.edit, to.server, to.edit)
+		failed, _ := errors.AsType[*cloudsigma.MoveError](err)
 		switch {
-		case !attach && cloud.IsNotFound(err):
-			// The server is gone, and its cards with it, unless its addresses say otherwise.
-			if err := b.gone(ctx, id, of[id]); err != nil {
-				return &cardError{of[id], nameOf(seen.account, id), err}
-			}
-			delete(seen.account.servers, id)
-		case err != nil:
-			return &cardError{of[id], nameOf(seen.account, id), err}
-		default:
-			seen.account.servers[id] = *now
-		}
-		for _, addr := range of[id] {
-			b.client.IPs.Edit(addr.String(), func(ip *cloudsigma.IP) {
-				if ip.Server = nil; attach {
-					ip.Server = &cloudsigma.Ref{UUID: id}
+		case err == nil:
+			for _, s := range b.client.Servers.Peek() {
+				if s.UUID == from.server {
+					b.carded(seen, &from, &s)
 				}
-			})
+			}
+			b.carded(seen, &to, now)
+			return nil
+		case failed.Server == to.server:
+			return &cardError{to.addresses, nameOf(seen.account, to.server), failed.Err}
+		case !cloud.IsNotFound(err):
+			return &cardError{from.addresses, nameOf(seen.account, from.server), failed.Err}
+		}
+	}
+	for _, c := range slices.Concat(remove, make) {
+		now, err := b.client.Servers.Change(ctx, c.server, c.edit)
+		if !c.attach && cloud.IsNotFound(err) {
+			// The server is gone, and its cards with it, unless its addresses say otherwise.
+			err = b.gone(ctx, c.server, c.addresses)
+		}
+		if err != nil {
+			return &cardError{c.addresses, nameOf(seen.account, c.server), err}
+		}
+		b.carded(seen, &c, now)
+	}
+	return nil
+}
+
+// cardChange is what happens to the cards of one server.
+type cardChange struct {
+	server    string
+	attach    bool
+	addresses []netip.Addr
+}
+
+// cardChanges are the steps of one verb, by server.
+func cardChanges(steps []lb.Step, verb lb.Verb) (out []cardChange) {
+	for _, s := range steps {
+		if s.Verb != verb {
+			continue
+		}
+		i := slices.IndexFunc(out, func(c cardChange) bool { return c.server == s.ID })
+		if i < 0 {
+			i, out = len(out), append(out, cardChange{server: s.ID, attach: verb == lb.VerbCreate})
+		}
+		out[i].addresses = append(out[i].addresses, s.Body.(netip.Addr))
+	}
+	return out
+}
+
+func (c *cardChange) edit(s *cloudsigma.Server) error {
+	for _, addr := range c.addresses {
+		if c.attach {
+			s.Attach(addr)
+		} else {
+			s.Detach(addr)
 		}
 	}
 	return nil
+}
+
+// carded notes what was done to cards; the server is nil if it is gone.
+func (b *Backend) carded(seen *observation, c *cardChange, now *cloudsigma.Server) {
+	if now == nil {
+		delete(seen.account.servers, c.server)
+	} else {
+		seen.account.servers[c.server] = *now
+	}
+	for _, addr := range c.addresses {
+		b.client.IPs.Edit(addr.String(), func(ip *cloudsigma.IP) {
+			if ip.Server = nil; c.attach {
+				ip.Server = &cloudsigma.Ref{UUID: c.server}
+			}
+		})
+	}
 }
 
 // gone is nil if no address is on a server that was not found.
@@ -155,6 +203,9 @@ func (b *Backend) report(w *lb.Want, seen *observation, out *lb.Outcome, was map
 	}
 	for _, addr := range seen.desired.Free {
 		delete(b.chosen, addr)
+	}
+	for _, addr := range slices.Concat(seen.desired.Free, seen.desired.Yield) {
+		delete(b.attached, addr)
 	}
 	b.mu.Unlock()
 	service := w.Service.Key.String()

@@ -32,6 +32,9 @@ type Options struct {
 	// PodImage, and PodInterface carries the addresses; "" is the primary one.
 	Pods                   Pods
 	PodImage, PodInterface string
+	// OldPod returns the node of a pod that another controller has left, by its name; ""
+	// if there is none. It is asked where agents carry addresses; nil: there are none.
+	OldPod func(ctx context.Context, name string) (node string, err error)
 }
 
 // Backend gives Services addresses of an account. It is safe for concurrent use,
@@ -44,6 +47,7 @@ type Backend struct {
 
 	pods                   Pods // nil where agents carry addresses
 	podImage, podInterface string
+	oldPod                 func(ctx context.Context, name string) (string, error)
 
 	locks cloud.Locks // of addresses
 
@@ -52,6 +56,11 @@ type Backend struct {
 	// chosen are the nodes that addresses were placed on, so that Services which are
 	// placed at the same time see each other.
 	chosen map[netip.Addr]string
+	// attached are addresses that may have a card because of us: it was attached, or the
+	// tags say that a process before this one was about to.
+	attached map[netip.Addr]bool
+	// settling is until when an address stays on the node of an old pod.
+	settling map[netip.Addr]time.Time
 	// warned of what is listed as an address and is none.
 	warned map[string]bool
 	// began is when nodes were first looked at, and agents are those that were seen with
@@ -74,8 +83,8 @@ type memo struct {
 // New makes a backend.
 func New(o Options) *Backend {
 	return &Backend{client: o.Client, cluster: o.Cluster, unclassed: o.Unclassed, log: o.Log,
-		pods: o.Pods, podImage: o.PodImage, podInterface: o.PodInterface,
-		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, warned: map[string]bool{}, agents: map[string]bool{}}
+		pods: o.Pods, podImage: o.PodImage, podInterface: o.PodInterface, oldPod: o.OldPod,
+		memos: map[types.UID]*memo{}, chosen: map[netip.Addr]string{}, attached: map[netip.Addr]bool{}, settling: map[netip.Addr]time.Time{}, warned: map[string]bool{}, agents: map[string]bool{}}
 }
 
 // Sync takes one look at a Service and does what can be done now. Whatever our
@@ -111,6 +120,11 @@ func (b *Backend) sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 		return failed(&w, err), err
 	}
 	defer unlock()
+	if w.Gone && seen.elsewhere() {
+		out := failed(&w, errElsewhere)
+		out.Reason, out.Again = Reasons.With(AccessDenied, errElsewhere), maxRetry
+		return out, nil
+	}
 	out := lb.Outcome{Plan: Plan(&seen.desired, seen.account), Tell: seen.tell, Yields: seen.yields, Again: seen.again}
 	if w.DryRun {
 		dry(&out, &w, seen)
@@ -152,6 +166,10 @@ func (b *Backend) look(ctx context.Context, w *lb.Want) (*observation, func(), e
 	unlock, err := b.lock(ctx, concerned)
 	if err != nil {
 		return nil, nil, err
+	}
+	if slices.ContainsFunc(concerned, func(addr netip.Addr) bool { return len(a.others(addr, b.cluster)) > 0 }) {
+		// What another cluster has on it decides which tags are ours to remove.
+		b.client.Tags.Forget()
 	}
 	if a, err = b.read(ctx, since); err != nil {
 		unlock()
@@ -212,6 +230,9 @@ func (b *Backend) Forget(uid types.UID) {
 	defer b.mu.Unlock()
 	delete(b.memos, uid)
 }
+
+// errElsewhere is why a deletion waits.
+var errElsewhere = errors.New("neither the nodes' servers nor the Service's addresses are in the account; is it another one?")
 
 // errContested ends a look: another cluster has claimed an address at the same time.
 var errContested = errors.New("another cluster has claimed the address at the same time")

@@ -9,6 +9,7 @@ import (
 	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
 
+	"fairlead.io/internal/cloud"
 	compat "fairlead.io/internal/compat/cloudsigma"
 	"fairlead.io/internal/lb"
 )
@@ -17,7 +18,8 @@ import (
 // the pool static, others that no server has in the pool dynamic, which is only used
 // on request.
 func (b *Backend) Pools(ctx context.Context, services []lb.Service) ([]lb.Pool, error) {
-	a, err := b.read(ctx, time.Now())
+	// What a resync of all Services has just read is new enough.
+	a, err := b.read(ctx, time.Now().Add(-cloud.MissAge))
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +48,12 @@ func pools(a *account, cluster string, services []lb.Service) []lb.Pool {
 			published[addr] = true
 		}
 	}
+	a.published = published
 	var static, dynamic netipx.IPSetBuilder
 	for addr, ip := range a.ips {
 		switch {
 		case lb.Unusable(netipx.IPRangeFrom(addr, addr)) != "":
-		case !published[addr] && taken(a, cluster, addr) != "" || servers(a, addr):
+		case !published[addr] && taken(a, cluster, addr) != "" || a.owner(addr) != nil:
 		case ip.Subscribed():
 			static.Add(addr)
 		default:
@@ -58,20 +61,6 @@ func pools(a *account, cluster string, services []lb.Service) []lb.Pool {
 		}
 	}
 	return []lb.Pool{pool(compat.Static, &static, false), pool(compat.Dynamic, &dynamic, true)}
-}
-
-// servers says whether an address is a server's own: that of its first public card.
-func servers(a *account, addr netip.Addr) bool {
-	for _, s := range a.servers {
-		own := s.PublicNIC()
-		if own == nil {
-			continue
-		}
-		if slices.Contains(own.Runtime, addr) || own.V4 != nil && own.V4.Addr == addr || own.V6 != nil && own.V6.Addr == addr {
-			return true
-		}
-	}
-	return false
 }
 
 func pool(name string, addresses *netipx.IPSetBuilder, onRequest bool) lb.Pool {
@@ -104,6 +93,11 @@ func (b *Backend) Import(ctx context.Context, services []lb.Service) (map[types.
 		has := slices.DeleteFunc(a.tagged(compat.ClusterTag(b.cluster), compat.ServiceTag(s.Key)), func(addr netip.Addr) bool { return published[addr] })
 		if len(has) > 0 {
 			out[s.UID] = lb.Held{Addresses: has, Evidence: lb.Reported}
+			b.mu.Lock()
+			for _, addr := range has {
+				b.attached[addr] = true
+			}
+			b.mu.Unlock()
 			b.log.Info("Recovered addresses from tags", "address", list(has), "service", s.Key.String())
 		}
 	}

@@ -28,6 +28,7 @@ func TestPools(t *testing.T) {
 		w.attach("worker-1", "192.0.2.14")                       // attached by us
 		w.sim.AddTag("cluster:prod", "192.0.2.14", "192.0.2.15") // claimed by us, and not yet used
 		w.sim.AddTag("service:shop-web", "192.0.2.15")
+		w.sim.AddTag("managed-by:cloudsigma-ccm", "192.0.2.14")
 		w.backend.forget()
 		show := func(services ...lb.Service) string {
 			pools, err := w.backend.Pools(t.Context(), services)

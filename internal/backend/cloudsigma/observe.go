@@ -47,6 +47,13 @@ func (o *observation) block(r lb.Reason) {
 	o.blocked = &r
 }
 
+// soon has the Service looked at again after so long, or earlier.
+func (o *observation) soon(after time.Duration) {
+	if o.again == 0 || after < o.again {
+		o.again = after
+	}
+}
+
 // observe decides what a Service is to have.
 func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	s := &w.Service
@@ -56,8 +63,15 @@ func (b *Backend) observe(w *lb.Want, a *account) *observation {
 	for _, addr := range published {
 		o.desired.Published[addr] = true
 	}
+	a.published, a.nodes = o.desired.Published, map[string]bool{}
+	for i := range o.nodes {
+		if s := o.nodes[i].server; s != nil {
+			a.nodes[s.UUID] = true
+		}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	o.desired.Attached = maps.Clone(b.attached)
 	b.noteAgents(w.Nodes)
 	if !w.Gone {
 		if _, unknown := compat.Pool(s); unknown != "" {
@@ -84,9 +98,16 @@ func (b *Backend) wanted(o *observation, w *lb.Want, addr netip.Addr) {
 	for key := range b.holders(addr, w) {
 		o.desired.Keep[addr] = append(o.desired.Keep[addr], compat.ServiceTag(key))
 	}
-	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), b.chosen[addr], b.pods != nil)
+	settles := b.settles(addr)
+	p := place(addr, o.account, o.nodes, b.load(o.account, o.nodes, addr), before{b.chosen[addr], settles > 0}, b.pods != nil)
+	if settles > 0 && p.Server == "" {
+		o.soon(settles)
+	}
 	if c, left := b.awaited(o, addr); c != nil {
-		p, o.again = placement{Address: addr}.on(c), left
+		o.soon(left)
+		if p = (placement{Address: addr}).on(c); len(o.account.attached(addr)) == 0 && c.carries(addr, o.account) {
+			p.Server = ""
+		}
 	}
 	if p.Why != "" {
 		o.block(Reasons.With(NoCarrier, addr, p.Why))
@@ -111,6 +132,9 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		case !owned:
 			o.block(Reasons.With(AddressMissing, addr))
 			return false
+		case a.owner(addr) != nil:
+			o.block(Reasons.With(AddressTaken, addr, ownAddress(a.owner(addr))))
+			return false
 		case len(others) > 0:
 			o.tell = append(o.tell, Reasons.With(AddressTaggedTwice, prose.And(quoted(others)), addr))
 		}
@@ -124,10 +148,14 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 		}
 		if slices.Min(others) > b.cluster && m != nil && time.Since(m.contested) < patience {
 			o.block(Reasons.With(AddressTaken, addr, "cluster "+prose.And(quoted(others))+" has it, too"))
-			o.passing, o.again = true, contestPause
+			o.passing = true
+			o.soon(contestPause)
 			return false
 		}
 		o.desired.Yield = append(o.desired.Yield, addr)
+	}
+	if mine && len(others) == 0 && a.stranger(addr) != "" {
+		o.desired.Yield = append(o.desired.Yield, addr) // somebody attached it meanwhile
 	}
 	if why := taken(a, b.cluster, addr); why != "" {
 		o.block(Reasons.With(AddressTaken, addr, why))
@@ -139,44 +167,11 @@ func (b *Backend) available(o *observation, w *lb.Want, addr netip.Addr) bool {
 	}
 	if leaving := b.leaving(w, addr); leaving != "" {
 		o.block(Reasons.With(AddressTaken, addr, "Service "+leaving+" is about to leave it"))
-		o.passing, o.again = true, handOverPause
+		o.passing = true
+		o.soon(handOverPause)
 		return false
 	}
 	return true
-}
-
-// taken says who has an address that no Service of this cluster publishes; "" if
-// nobody else does.
-func taken(a *account, cluster string, addr netip.Addr) string {
-	ip, owned := a.ips[addr]
-	others := a.others(addr, cluster)
-	switch mine := a.has(addr, compat.ClusterTag(cluster)); {
-	case !owned:
-		return "the CloudSigma account does not have it"
-	case len(others) > 0:
-		return "cluster " + prose.And(quoted(others)) + " has it"
-	case mine:
-		return ""
-	case a.served(addr):
-		return "it has the tag of a Service, and of no cluster"
-	case ip.Server != nil:
-		return "server " + prose.Quote(nameOf(a, ip.Server.UUID)) + " has it"
-	}
-	return ""
-}
-
-func nameOf(a *account, server string) string {
-	if s, ok := a.servers[server]; ok && s.Name != "" {
-		return s.Name
-	}
-	return server
-}
-
-func quoted(names []string) (out []string) {
-	for _, n := range names {
-		out = append(out, prose.Quote(n))
-	}
-	return out
 }
 
 // leaving is the Service that publishes an address and does not want it any more, or
@@ -220,20 +215,28 @@ func (b *Backend) leftover(o *observation, w *lb.Want, addr netip.Addr) {
 	holders := b.holders(addr, w)
 	if b.unclaimed(w, a, addr) {
 		// Somebody ended while it claimed the address, or let it go.
-		if len(holders) == 0 && b.knowsAll(w) {
+		// Neither leaves a card with the tag of the cluster alone: somebody else did.
+		if len(holders) == 0 && b.knowsAll(w) && (len(a.attached(addr)) == 0 || a.has(addr, compat.ManagedTag)) {
 			d.Free = append(d.Free, addr)
 		}
 		return
 	}
 	alike := slices.ContainsFunc(slices.Collect(maps.Keys(holders)), func(k types.NamespacedName) bool { return compat.ServiceTag(k) == d.Service })
+	used := false
 	for i := range w.Peers {
 		p := &w.Peers[i]
-		// It was not looked at yet: the tag may say what it has.
-		alike = alike || p.UID != w.Service.UID && compat.ServiceTag(p.Key) == d.Service && b.memos[p.UID] == nil
+		if p.UID == w.Service.UID {
+			continue
+		}
+		// What it publishes stays until it does not, although it wants another. It was not
+		// looked at yet: the tag may say what it has.
+		uses := !p.Deleting && slices.Contains(p.Published(), addr)
+		used = used || uses
+		alike = alike || compat.ServiceTag(p.Key) == d.Service && (uses || b.memos[p.UID] == nil)
 	}
 	switch {
 	case alike:
-	case len(holders) > 0:
+	case len(holders) > 0 || used:
 		d.Leave = append(d.Leave, addr)
 	default:
 		d.Free = append(d.Free, addr)
@@ -262,7 +265,7 @@ func (b *Backend) load(a *account, nodes []candidate, but netip.Addr) map[string
 		if s == nil {
 			continue
 		}
-		own := s.PublicNIC()
+		own := a.ownCard(s)
 		for j := range s.NICs {
 			for _, conf := range []*cloudsigma.IPConf{s.NICs[j].V4, s.NICs[j].V6} {
 				if conf != nil && conf.Addr.IsValid() && &s.NICs[j] != own {

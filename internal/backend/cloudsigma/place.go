@@ -99,20 +99,26 @@ type placement struct {
 	Why string
 }
 
+// before is where an address was.
+type before struct {
+	node string
+	// settles says that it stays there although any node may have it.
+	settles bool
+}
+
 // place decides where an address is to be. It stays on a node that may carry it: the
-// one that has a card for it, or was chosen before (chosen). Otherwise nodes whose own
+// one that has a card for it, or was chosen before (was). Otherwise nodes whose own
 // card may have any subscribed address come first, for they need none; then the node
 // with the fewest addresses (load), control-plane and cordoned nodes last. Where pods
 // carry addresses, one node is chosen in any case.
-func place(addr netip.Addr, a *account, all []candidate, load map[string]int, chosen string, pods bool) placement {
+func place(addr netip.Addr, a *account, all []candidate, load map[string]int, was before, pods bool) placement {
 	p := placement{Address: addr}
 	var best, kept *candidate
 	var manual []string
 	attached, any := a.attached(addr), true
-	ip := a.ips[addr]
 	for i := range all {
 		c := &all[i]
-		isManual := c.server != nil && ip.Subscribed() && c.manual(addr)
+		isManual := c.carries(addr, a)
 		switch {
 		case isManual:
 			manual = append(manual, c.node.Name)
@@ -125,21 +131,21 @@ func place(addr netip.Addr, a *account, all []candidate, load map[string]int, ch
 		if slices.Contains(attached, c.server.UUID) {
 			return p.on(c) // it stays
 		}
-		if c.node.Name == chosen && (pods || !isManual) {
+		if c.node.Name == was.node && (pods || was.settles || !isManual) {
 			kept = c
 		}
-		if best == nil || c.before(best, isManual, ip.Subscribed() && best.manual(addr), load) {
+		if best == nil || c.before(best, isManual, best.carries(addr, a), load) {
 			best = c
 		}
 	}
 	switch {
 	case best == nil:
 		p.Why = obstacles(all, pods)
-	case kept != nil && ip.Subscribed() && kept.manual(addr):
+	case kept != nil && kept.carries(addr, a):
 		return p.with(kept)
 	case kept != nil:
 		return p.on(kept)
-	case !ip.Subscribed() || !best.manual(addr):
+	case !best.carries(addr, a):
 		return p.on(best)
 	case pods:
 		return p.with(best)
@@ -162,10 +168,22 @@ func (p placement) with(c *candidate) placement {
 	return p
 }
 
-// manual says whether the node's own card may have any subscribed address.
-func (c *candidate) manual(addr netip.Addr) bool {
+// carries says whether the node may have an address as it is: its own card is in mode
+// manual, and the account is subscribed to the address.
+func (c *candidate) carries(addr netip.Addr, a *account) bool {
+	ip := a.ips[addr]
+	if c.server == nil || !ip.Subscribed() {
+		return false
+	}
 	own := c.server.PublicNIC()
 	return own != nil && own.Manual(addr)
+}
+
+func (c *candidate) serverID() string {
+	if c.server == nil {
+		return ""
+	}
+	return c.server.UUID
 }
 
 func (c *candidate) before(o *candidate, manual, theirs bool, load map[string]int) bool {

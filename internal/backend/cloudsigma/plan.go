@@ -25,6 +25,8 @@ type Desired struct {
 	// Free are addresses that it had, and nobody has now; Leave those that another
 	// Service has; Yield those that it has claimed, and another cluster has.
 	Free, Leave, Yield []netip.Addr
+	// Attached says whether this cluster may have attached an address.
+	Attached map[netip.Addr]bool
 	// Published says whether clients use an address: then moving it interrupts them.
 	Published map[netip.Addr]bool
 }
@@ -41,27 +43,53 @@ func Plan(d *Desired, a *account) lb.Plan {
 			d.attach(&p, a, &d.Placed[i], verb)
 		}
 	}
-	for _, addr := range d.Free {
-		for _, id := range a.attached(addr) {
+	for _, addr := range slices.Concat(d.Free, d.Yield) {
+		for _, id := range d.detached(a, addr) {
 			d.step(&p, a, lb.VerbDelete, addr, id)
 		}
 	}
 	for _, addr := range d.Free {
 		tags := append(serviceTags(a, addr), compat.ManagedTag, d.Cluster)
-		if len(a.others(addr, d.cluster())) > 0 {
+		switch {
+		case len(a.others(addr, d.cluster())) == 0:
+		case d.Published[addr]:
 			tags = []string{d.Service, d.Cluster} // the others are theirs
+		default:
+			tags = []string{d.Cluster} // as below
 		}
 		d.untag(&p, a, addr, tags)
 	}
 	for _, addr := range d.Yield {
-		// The tag of the Service may be the other cluster's as well, which removes it if
-		// it is not.
-		d.untag(&p, a, addr, []string{d.Cluster})
+		tags := []string{d.Service, compat.ManagedTag, d.Cluster}
+		if len(a.others(addr, d.cluster())) > 0 {
+			// The tag of the Service may be the other cluster's as well, unless that has
+			// one; it removes it if it is not.
+			tags = []string{d.Cluster}
+			if len(serviceTags(a, addr)) > 1 {
+				tags = []string{d.Service, d.Cluster}
+			}
+		}
+		d.untag(&p, a, addr, tags)
 	}
 	for _, addr := range d.Leave {
 		d.untag(&p, a, addr, []string{d.Service})
 	}
 	return p
+}
+
+// detached are the servers that an address which goes is taken off. One that this
+// Service publishes, and no other cluster has tagged, is ours wherever it is: its node
+// may be gone. Any other is taken off nodes of this cluster only; if another cluster has
+// tagged it, only if this one may have attached it.
+func (d *Desired) detached(a *account, addr netip.Addr) []string {
+	others := len(a.others(addr, d.cluster())) > 0
+	switch {
+	case d.Published[addr] && !others:
+		return a.attached(addr)
+	case others && !d.Published[addr] && !d.Attached[addr]:
+		return nil
+	}
+	return a.ours(a.attached(addr))
 }
 
 func (d *Desired) cluster() string {
@@ -115,7 +143,7 @@ func (d *Desired) attach(p *lb.Plan, a *account, at *placement, verb lb.Verb) {
 
 // step is one on the card of an address.
 func (d *Desired) step(p *lb.Plan, a *account, verb lb.Verb, addr netip.Addr, server string) {
-	s := lb.Step{Verb: verb, Kind: kindNIC, Name: addr.String(), ID: server, Body: addr, Why: "of server " + a.servers[server].Name}
+	s := lb.Step{Verb: verb, Kind: kindNIC, Name: addr.String(), ID: server, Body: addr, Part: "server " + a.servers[server].Name}
 	if d.Published[addr] {
 		s.Impact = lb.ImpactSeconds
 	}

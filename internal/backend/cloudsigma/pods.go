@@ -171,13 +171,10 @@ func isDead(name string, nodes []candidate) bool {
 // so or, where the original has served it, the pod.
 func (b *Backend) recall(ctx context.Context, w *lb.Want) error {
 	if b.pods == nil {
-		return nil
+		return b.recallOld(ctx, w)
 	}
 	for _, addr := range w.Verdict.Addresses {
-		b.mu.Lock()
-		_, known := b.chosen[addr]
-		b.mu.Unlock()
-		if known {
+		if b.placed(addr) {
 			continue
 		}
 		node := ""
@@ -199,6 +196,14 @@ func (b *Backend) recall(ctx context.Context, w *lb.Want) error {
 		}
 	}
 	return nil
+}
+
+// placed says whether this process has decided about the node of an address.
+func (b *Backend) placed(addr netip.Addr) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, known := b.chosen[addr]
+	return known
 }
 
 // servicesOf are the Services whose address a pod carries.

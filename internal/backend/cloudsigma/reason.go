@@ -33,7 +33,7 @@ var Reasons = lb.Table{
 		Do:    "Do what CloudSigma's words in the sentence say. Fairlead tries again.",
 		Text:  "CloudSigma refuses to change the NICs of a server for %s: %s. Fairlead tries again.", Sample: []any{"192.0.2.7", "PUT /servers/…/: 400: nics: IP 192.0.2.7 is in use"}},
 	AddressTaken: {On: "Service", Warning: true,
-		Means: "Somebody else uses the address: another cluster of the same account has tagged it, it is attached to a server that is no node of this cluster, or it has the tag of a Service of no cluster.",
+		Means: "Somebody else uses the address: another cluster of the same account has tagged it, it is attached to a server that is no node of this cluster, it is the own address of a server, or it has the tag of a Service of no cluster.",
 		Do:    "Nothing if the Service asked for no particular address: it gets another. Otherwise request another address, or take it away from whoever has it.",
 		Text:  "Address %s is not free: %s. Fairlead does not touch it.", Sample: []any{"192.0.2.7", `cluster "staging" has it`}},
 	AddressTaggedTwice: {On: "Service", Ready: true, Warning: true, Event: true,
@@ -69,7 +69,7 @@ var Reasons = lb.Table{
 		Do:    "Correct the credentials in the Secret, and restart the controller unless they are read from files.",
 		Text:  "CloudSigma rejects the credentials (%s). Correct them in the Secret.", Sample: []any{"GET /ips/detail/: 401 Unauthorized"}},
 	AccessDenied: {On: "Service", Warning: true,
-		Means: "The credentials do not allow what has to be done. What there is stays as it is.",
+		Means: "The credentials do not allow what has to be done, or are those of another account. What there is stays as it is.",
 		Do:    "Grant the user of the credentials access to the servers, addresses and tags of the cluster. The user must own the nodes' servers.",
 		Text:  "CloudSigma does not allow this with these credentials (%s). The user must have access to the nodes' servers, to addresses and to tags.", Sample: []any{"PUT /servers/…/: 403: permission"}},
 }

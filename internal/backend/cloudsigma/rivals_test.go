@@ -121,6 +121,27 @@ func TestClaimedAtTheSameTime(t *testing.T) {
 	}
 }
 
+// A Service goes while its address is contested: another cluster, whose Service has the
+// same name, has published and attached it. All that is there stays, but our claim.
+func TestDeletedWhileContested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := two(t, "dhcp", 1)
+		b.create("web")
+		b.settle()
+		theirs := b.claimed("192.0.2.10", webTag, "staging-1")
+		a.want("theirs", theirs...)
+		a.sim.AddTag("cluster:prod", "192.0.2.10") // at the same moment
+		web := a.create("web", func(s *corev1.Service) { s.Finalizers = []string{lb.CleanupFinalizer} })
+		a.restart()
+		a.delete(web)
+		a.settle()
+		a.want("our Service is gone", theirs...)
+		if len(a.services) > 0 {
+			t.Errorf("left: %v", a.services)
+		}
+	})
+}
+
 // An address that was asked for and is somebody else's is not touched, and the
 // Service says whose it is. It gets it when it is free.
 func TestTakenAddresses(t *testing.T) {
@@ -262,7 +283,7 @@ func TestDryRun(t *testing.T) {
 		web := w.create("web", annotated("fairlead.io/dry-run", "true"))
 		w.sim.ResetLog()
 		out, err := w.look(web)
-		want := "assign tags cluster:prod, service:shop-web, managed-by:cloudsigma-ccm of 192.0.2.10; create NIC 192.0.2.10: of server worker-1; impact: none"
+		want := "assign tags cluster:prod, service:shop-web, managed-by:cloudsigma-ccm of 192.0.2.10; create NIC 192.0.2.10 of server worker-1; impact: none"
 		if err != nil || out.Reason.Code != lb.ChangesPlanned || out.Plan.String() != want || w.sim.Writes() != 0 || len(web.Finalizers) != 0 {
 			t.Errorf("%v, %s\n%s", err, out.Reason, out.Plan)
 		}
@@ -271,7 +292,7 @@ func TestDryRun(t *testing.T) {
 		web.Annotations["fairlead.io/dry-run"] = "true"
 		w.node("worker-1").Ready = false
 		out, err = w.look(web)
-		want = "delete NIC 192.0.2.10: of server worker-1 (seconds); create NIC 192.0.2.10: of server worker-2 (seconds); impact: seconds"
+		want = "delete NIC 192.0.2.10 of server worker-1 (seconds); create NIC 192.0.2.10 of server worker-2 (seconds); impact: seconds"
 		if err != nil || out.Plan.String() != want {
 			t.Errorf("%v, %s", err, out.Plan)
 		}

@@ -1,9 +1,11 @@
 package cloudsigma
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -47,8 +49,12 @@ type world struct {
 	told     []lb.Reason
 	// restarts: every look is that of a new process.
 	restarts bool
+	// http is how the cloud is reached; nil: as it is.
+	http http.RoundTripper
 	// pods carry addresses, if they are not nil.
 	pods Pods
+	// oldPods are the nodes of pods that the original has left, by name.
+	oldPods map[string]string
 }
 
 func newWorld(t *testing.T, k simulated.Knobs, nodes, addresses int) *world {
@@ -96,11 +102,16 @@ func (w *world) restart() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	client, err := cloudsigma.New(cloudsigma.Options{Region: "zrh", Token: token, HTTP: w.sim.Client().Transport})
+	transport := w.http
+	if transport == nil {
+		transport = w.sim.Client().Transport
+	}
+	client, err := cloudsigma.New(cloudsigma.Options{Region: "zrh", Token: token, HTTP: transport})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.backend = New(Options{Client: client, Cluster: w.cluster, Log: slog.New(slog.DiscardHandler), Pods: w.pods, PodImage: "fairlead"})
+	w.backend = New(Options{Client: client, Cluster: w.cluster, Log: slog.New(slog.DiscardHandler), Pods: w.pods, PodImage: "fairlead",
+		OldPod: func(_ context.Context, name string) (string, error) { return w.oldPods[name], nil }})
 	w.ledger, w.yielded = ipam.New(), map[types.UID]bool{}
 	w.ledger.SetWords(map[lb.Dialect]lb.Words{dialect.Format: dialect.Dialect{}.Words(), lb.Native: native.Words})
 	w.readPools()

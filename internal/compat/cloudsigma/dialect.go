@@ -31,6 +31,7 @@ func (Dialect) Name() lb.Dialect { return Format }
 func (Dialect) Words() lb.Words {
 	return lb.Words{
 		AddPool:      "a subscription for an IP address in CloudSigma's control panel",
+		AddAddress:   "add IP addresses to the CloudSigma account",
 		AdmitService: "subscribe to an IP address in CloudSigma's control panel",
 		RequestPool:  "annotation " + AnnotationPool,
 		Share:        "annotation " + native.AnnotationShare,

@@ -19,7 +19,7 @@ func TestEventName(t *testing.T) {
 		{lb.SharingConflict.With("x", "y", "z"), "IPConflict"},
 		{lb.AddressReleased.With("x", "y"), "DeletedLoadBalancer"},
 		{lb.LeaseLost.With("x", "y", "z"), "LeaseLost"},
-		{lb.PoolExhausted.With(lb.IPv4, "x"), "SyncLoadBalancerFailed"},
+		{lb.PoolExhausted.With(lb.IPv4, "x", "y"), "SyncLoadBalancerFailed"},
 	} {
 		if got := EventName(tt.reason); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.reason.Code, got, tt.want)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/sandbox/cloudsigma"
 	"fairlead.io/test/kit/process"
@@ -84,6 +85,30 @@ func TestTwoClusters(t *testing.T) {
 	w.has("the other is as it was", other...)
 	w.delete(two)
 	w.has("all is gone")
+}
+
+// The original untags all addresses when it ends, and leaves no mark on Services but
+// their status: who comes next keeps address and NIC, and adds the tags again.
+func TestUntaggedByTheOriginal(t *testing.T) {
+	w := newWorld(t, 3, cloudsigma.Knobs{})
+	p := w.launch()
+	web := w.create("web", func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.12" })
+	w.service(web, "is served", on("192.0.2.12", "node-1"))
+	p.Kill()
+	for _, tag := range w.Tags() {
+		if err := w.Delete(cloudsigma.Tags, tag.UUID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.patch("web", `{"metadata":{"finalizers":null,"annotations":null},"spec":{"loadBalancerIP":null}}`)
+	if _, err := w.kube.CoreV1().Services(web.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"status":{"conditions":null}}`), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	p = w.launch()
+	w.create("younger")
+	w.service(web, "is as it was", on("192.0.2.12", "node-1"), says("Ready"))
+	w.has("it is claimed again, and the younger one has the first", slices.Concat(claimedBy("prod", "192.0.2.12", "default-web", "node-1"), claimedBy("prod", "192.0.2.10", "default-younger", "node-2"))...)
+	p.Kill()
 }
 
 // What the program logs can be searched as the original's log.

@@ -1,6 +1,7 @@
 package cloudsigma
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/sandbox/cloudsigma"
 )
@@ -36,7 +38,7 @@ func TestLife(t *testing.T) {
 	w.service(second, "has the next address, on the next node", on("192.0.2.11", "node-2"))
 	w.service(web, "has its own still", on("192.0.2.10", "node-1"))
 	for _, r := range w.Log() {
-		if r.Method != "GET" && strings.Contains(r.Body, "192.0.2.10") && !strings.Contains(r.Body, "192.0.2.11") {
+		if r.Method != http.MethodGet && strings.Contains(r.Body, "192.0.2.10") && !strings.Contains(r.Body, "192.0.2.11") {
 			t.Errorf("%s %s %s", r.Method, r.Path, r.Body)
 		}
 	}
@@ -123,7 +125,8 @@ func TestCredentials(t *testing.T) {
 	w.service(web, "is served", on("192.0.2.10", "node-1"))
 	for status, reason := range map[int]string{401: "CredentialsInvalid", 403: "AccessDenied"} {
 		end := w.Fail(cloudsigma.Fault{Kind: cloudsigma.Servers, Times: -1, Status: status})
-		w.ready("node-1", false)
+		node := strings.TrimPrefix(kubeapi.Service(w.service(web, "is somewhere")).Carriers.String(), "192.0.2.10: ")
+		w.ready(node, false)
 		w.service(web, "says so, and keeps its address", says(reason), func(s *corev1.Service) error {
 			if len(s.Status.LoadBalancer.Ingress) != 1 {
 				return errString("it lost its address")
@@ -131,8 +134,8 @@ func TestCredentials(t *testing.T) {
 			return nil
 		})
 		end()
-		w.ready("node-1", true)
 		w.service(web, "is served again", says("Ready"))
+		w.ready(node, true)
 	}
 }
 

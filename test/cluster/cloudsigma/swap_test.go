@@ -7,12 +7,13 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/client"
@@ -66,7 +67,7 @@ spec:
 `
 
 // What the original has made of a Service stays as it is while Fairlead takes over,
-// and the guide's commands leave nothing of it on the node. The original has two
+// and the guide's commands leave nothing of it on the node; and back. The original has two
 // versions: one attaches a NIC for each address, one sets the nodes' own to manual.
 func TestSwap(t *testing.T) {
 	for _, mode := range []string{"dhcp", "manual"} {
@@ -87,7 +88,11 @@ func swap(t *testing.T, mode string) {
 	if mode != "manual" {
 		c.attach(address, node)
 	}
+	for _, tag := range []string{"cluster:" + clusterName, "service:default-nginx-lb", "managed-by:cloudsigma-ccm"} {
+		c.cloud(http.MethodPost, "/api/2.0/tags/", map[string]any{"objects": []any{map[string]any{"name": tag, "resources": []string{address}}}}, nil)
+	}
 	c.old(address, node)
+	c.kubectl("patch", "service", "nginx-lb", "--subresource=status", "--type=merge", `--patch={"status":{"loadBalancer":{"ingress":[{"ip":"`+address+`"}]}}}`)
 	c.answers("tcp", address, 80)
 
 	before := map[string]any{"server": c.server(node)["nics"], "tags": c.tagged(address)}
@@ -96,18 +101,7 @@ func swap(t *testing.T, mode string) {
 		t.Fatal(err)
 	}
 	c.install()
-	c.eventually("Fairlead serves the Service", time.Minute, func(ctx context.Context) error {
-		s, err := c.kube.CoreV1().Services("default").Get(ctx, "nginx-lb", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, is := range s.Status.Conditions {
-			if is.Type == "fairlead.io/Ready" && is.Status == metav1.ConditionTrue {
-				return nil
-			}
-		}
-		return fmt.Errorf("conditions: %v", s.Status.Conditions)
-	})
+	c.kubectl("wait", "service/nginx-lb", "--for=condition=fairlead.io/Ready", "--timeout=2m")
 	if got := c.address("nginx-lb"); got != address {
 		t.Errorf("the Service has %s now", got)
 	}
@@ -141,17 +135,59 @@ func swap(t *testing.T, mode string) {
 			t.Errorf("no connection for %v: %q", r.Gap, r.Failed)
 		}
 	}
+	c.back(address, node)
 }
 
-// old makes for the Service what the original makes: tags, pod and status.
+// back follows the guide back to the original, which finds what it needs.
+func (c *cluster) back(address, node string) {
+	c.t.Helper()
+	before := map[string]any{"server": c.server(node)["nics"], "tags": c.tagged(address)}
+	c.kubectl("delete", "daemonset/fairlead-controller", "--namespace=kube-system", "--cascade=foreground")
+	c.kubectl("delete", "--ignore-not-found", "--filename="+tree.Path("deploy", "cloudsigma.yaml"))
+	c.eventually("nothing of Fairlead's is left on the nodes", time.Minute, func(ctx context.Context) error {
+		if carry := c.carriers(ctx, address, allNodes...); len(carry) > 0 {
+			return fmt.Errorf("carried by %q", carry)
+		}
+		for _, n := range allNodes {
+			tables, err := c.Exec(ctx, n, "nft", "list", "tables")
+			if err != nil || strings.Contains(string(tables), "fairlead") {
+				return fmt.Errorf("tables of %s: %s (%w)", n, tables, err)
+			}
+		}
+		return nil
+	})
+	if got := c.kubectl("get", "service", "nginx-lb", "--output=jsonpath={.status.loadBalancer.ingress[*].ip}"); got != address {
+		c.t.Errorf("the Service has %q now", got)
+	}
+	c.old(address, node)
+	c.answers("tcp", address, 80)
+	if diff := cmp.Diff(before, map[string]any{"server": c.server(node)["nics"], "tags": c.tagged(address)}); diff != "" {
+		c.t.Errorf("the cloud has changed:\n%s", diff)
+	}
+	// The original knows no finalizer.
+	script := guideCommands(c.t, "The old controller does not remove the finalizer")
+	c.shell(script)
+	if left := c.kubectl("get", "service", "nginx-lb", "--output=jsonpath={.metadata.finalizers}"); left != "" {
+		c.t.Errorf("finalizers %s", left)
+	}
+	c.kubectl("delete", "service", "nginx-lb", "--timeout=30s")
+}
+
+// shell runs a script as an operator does, with the cluster's kubectl.
+func (c *cluster) shell(script string) {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), "bash", "-euo", "pipefail", "-c", script)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "PATH="+filepath.Join(c.StateDir, "bin")+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+}
+
+// old makes for the Service the pod that the original makes.
 func (c *cluster) old(address, node string) {
 	c.t.Helper()
-	for _, tag := range []string{"cluster:" + clusterName, "service:default-nginx-lb", "managed-by:cloudsigma-ccm"} {
-		c.cloud(http.MethodPost, "/api/2.0/tags/", map[string]any{"objects": []any{map[string]any{"name": tag, "resources": []string{address}}}}, nil)
-	}
 	pod := c.kubectl("get", "pods", "--selector=app=nginx", "--output=jsonpath={.items[0].status.podIP}")
 	c.apply(strings.NewReplacer("ADDRESS", address, "DASHED", strings.ReplaceAll(address, ".", "-"), "NODE", node, "POD", pod).Replace(oldPod))
-	c.kubectl("patch", "service", "nginx-lb", "--subresource=status", "--type=merge", `--patch={"status":{"loadBalancer":{"ingress":[{"ip":"`+address+`"}]}}}`)
 	c.eventually("the old pod has added its alias and its three rules", time.Minute, func(context.Context) error {
 		if len(c.carriers(c.t.Context(), address, node)) == 0 || len(c.rules(node)) != 3 {
 			return errors.New(c.kubectl("get", "pods", "--namespace=kube-system"))
@@ -175,17 +211,34 @@ func (c *cluster) rules(node string) (rules []string) {
 	return rules
 }
 
-// guideScript is the one that the guide gives.
+// guideScript is the one that the guide gives for old pods.
 func guideScript(t *testing.T) string {
 	t.Helper()
-	guide, err := os.ReadFile(tree.Path("docs", "guides", "migrate-from-cloudsigma-ccm.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(guide), "<<'END'\n")
+	_, text, _ := strings.Cut(guide(t), "<<'END'\n")
 	script, _, found := strings.Cut(text, "\nEND\n")
 	if !found {
 		t.Fatal("the guide has no script")
 	}
 	return script + "\n"
+}
+
+// guideCommands are those of the guide's first block after a sentence.
+func guideCommands(t *testing.T, sentence string) string {
+	t.Helper()
+	_, text, _ := strings.Cut(guide(t), sentence)
+	_, text, _ = strings.Cut(text, "\n```sh\n")
+	commands, _, found := strings.Cut(text, "\n```\n")
+	if !found {
+		t.Fatalf("the guide has no commands after %q", sentence)
+	}
+	return commands
+}
+
+func guide(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(tree.Path("docs", "guides", "migrate-from-cloudsigma-ccm.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
