@@ -14,7 +14,7 @@ import (
 type metric struct{ name, kind, help, labels string }
 
 func metricsPage(p *page) error {
-	p.title("Metrics", "internal/serve, internal/controller, internal/cloudscale, internal/cloudsigma and internal/agent", "Served at `/metrics` over HTTPS. Clients need the ClusterRole `fairlead-metrics-reader`, which\nthe chart installs (`metallb-fairlead-metrics-reader` in a release named `metallb`). Metrics of\nthe Go runtime and of the process are included.")
+	p.title("Metrics", "internal/serve, internal/controller, internal/cloudscale, internal/cloudsigma, internal/ovn and internal/agent", "Served at `/metrics` over HTTPS. Clients need the ClusterRole `fairlead-metrics-reader`, which\nthe chart installs (`metallb-fairlead-metrics-reader` in a release named `metallb`). Metrics of\nthe Go runtime and of the process are included.")
 	shared, err := sharedLabels("internal/cloud/metrics.go")
 	if err != nil {
 		return err
@@ -23,6 +23,7 @@ func metricsPage(p *page) error {
 		{"Both daemons", "Alerts can tell by it which version runs where.", "internal/serve/*.go"},
 		{"Controller", "Only the replica that leads has metrics of pools and Services. Metrics of controller-runtime are included.", "internal/controller/*.go internal/controller/*/*.go"},
 		{"Controller, in a cloud", "If cloudscale.ch or CloudSigma is configured. The metrics `node_controller_…` and\n`cloud_node_lifecycle_controller_…` of the node controllers, which all cloud controller\nmanagers have, are included.", "internal/cloudscale/*.go internal/cloudsigma/*.go"},
+		{"Controller, with OVN", "If a class has the backend `ovn`.", "internal/ovn/*.go"},
 		{"Agent", "Each agent reports on its own node. The chart's value `agent.metricsPort` sets the port of the\nnode. Without it, metrics are served on a loopback address only.\n\nMetrics that start with `metallb_` have the same names and meaning as MetalLB's.\n`metallb_layer2_requests_received` and `metallb_layer2_responses_sent` are missing, because the\nkernel answers requests and does not count them.", "internal/agent/*.go internal/agent/*/*.go"},
 	} {
 		found, err := metricsIn(daemon.sources)

@@ -66,6 +66,13 @@ type (
 		Run(ctx context.Context, wake func(...types.NamespacedName)) error
 	}
 
+	// Vanisher removes what it made for a Service that no longer exists: without a
+	// finalizer there was no Sync to do so. Until it succeeds, the Service's addresses
+	// are not free.
+	Vanisher interface {
+		Vanished(ctx context.Context, service types.NamespacedName) error
+	}
+
 	// Importer knows, at start, what Services have. services are all of type
 	// LoadBalancer, of any class.
 	Importer interface {

@@ -1,9 +1,12 @@
 package controller
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/backend"
 	"fairlead.io/internal/compat"
@@ -48,6 +51,15 @@ func (b *Backend) held(s *lb.Service) lb.Held {
 		return h.Held(s)
 	}
 	return lb.Held{Addresses: s.Published(), Evidence: lb.Reported, Current: s.Attested()}
+}
+
+// vanished lets the backend remove what a Service had that no longer exists.
+func (b *Backend) vanished(ctx context.Context, service types.NamespacedName) error {
+	v, ok := b.Backend.(backend.Vanisher)
+	if !ok || b.DryRun {
+		return nil
+	}
+	return v.Vanished(ctx, service)
 }
 
 // marked says whether s has something that the backend wrote.

@@ -118,6 +118,13 @@ func (m *memos) find(s *lb.Service) *memo {
 	return nil
 }
 
+// knows says whether there is a memo of a Service of that name.
+func (m *memos) knows(key types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[key] != nil
+}
+
 // forget returns the UID of the Service that was known by that name.
 func (m *memos) forget(key types.NamespacedName) (uid types.UID, known bool) {
 	m.mu.Lock()

@@ -68,9 +68,7 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		if !apierrors.IsNotFound(err) {
 			return reconcile.Result{}, fmt.Errorf("read service %s: %w", req.NamespacedName, err)
 		}
-		c.giveBack(req.NamespacedName)
-		c.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, c.vanish(ctx, req.NamespacedName)
 	}
 	s := kubeapi.Service(&object)
 	class := c.classes.of(s)
@@ -133,6 +131,19 @@ func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class
 	if c.backend.needs().Agents {
 		w.Unannounced = c.agents.unannounced(w.Verdict.Addresses, s.Unannounced)
 	}
+}
+
+// vanish gives back what a Service had that no longer exists, once nothing is left of it
+// outside. What other backends' Services had is not ours to remove.
+func (c *services) vanish(ctx context.Context, key types.NamespacedName) error {
+	if c.memos.knows(key) {
+		if err := c.backend.vanished(ctx, key); err != nil {
+			return fmt.Errorf("backend %s, deleted service %s: %w", c.name, key, err)
+		}
+	}
+	c.giveBack(key)
+	c.forget(key)
+	return nil
 }
 
 // leave gives back what a Service holds that no class serves, and takes our words off

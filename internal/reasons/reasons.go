@@ -5,6 +5,7 @@ package reasons
 import (
 	"fairlead.io/internal/backend/cloudscale"
 	"fairlead.io/internal/backend/cloudsigma"
+	"fairlead.io/internal/backend/ovn"
 	"fairlead.io/internal/compat/kubedc"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
@@ -16,7 +17,7 @@ import (
 
 // tables of all parts: whoever adds a backend or a configuration format adds its
 // table here.
-var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, kubedc.Reasons, eip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, nodes.Reasons, reach.Reasons}
+var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, kubedc.Reasons, eip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, ovn.Reasons, nodes.Reasons, reach.Reasons}
 
 // All reasons of all parts.
 var All = merged()

@@ -61,6 +61,7 @@ var groups = []group{
 	{"cloud", cloud},
 	{"cloudsigma", sigma},
 	{"cloudsigma-failover", sigmaFailover},
+	{"ovn", ovnRows},
 }
 
 func main() {

@@ -9,10 +9,10 @@ import (
 // only: not of higher ones, and not of its own. "x/..." is x and all below.
 var layers = [][]string{
 	{"api/...", "internal/prose"},
-	{"internal/cloud", "internal/lb"},
+	{"internal/cloud", "internal/lb", "internal/ovsdb"},
 	{
 		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/cloudsigma", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
-		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/notary", "internal/serve", "internal/wire",
+		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/notary", "internal/ovn", "internal/serve", "internal/wire",
 	},
 	{
 		"internal/apikinds", "internal/compat/cloud", "internal/compat/native",

@@ -4,6 +4,7 @@
 package netns
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -80,19 +81,31 @@ func locked(t testing.TB, f func() error) {
 }
 
 // packages that programs are in.
-var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base", "dhcpd": "isc-dhcp-server"}
+var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base", "dhcpd": "isc-dhcp-server", "ovn-northd": "ovn-central"}
 
-// Need installs a program if it is missing. Tests of several packages may run at once,
-// and apt-get does not wait for another one to end: they take turns.
+// forbidServices keeps packages from starting their services while they are installed,
+// in the way that Debian has for it, unless the administrator has decided.
+const forbidServices = `P=/usr/sbin/policy-rc.d; [ -e $P ] || { trap "rm -f $P" EXIT; printf '#!/bin/sh\nexit 101\n' >$P; chmod 755 $P; }`
+
+// Need installs a program if it is missing.
 func Need(t testing.TB, program string) {
 	t.Helper()
+	if err := Install(t.Context(), program); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Install installs a program if it is missing. Tests of several packages may run at once,
+// and apt-get does not wait for another one to end: they take turns.
+func Install(ctx context.Context, program string) error {
 	if _, err := exec.LookPath(program); err == nil {
-		return
+		return nil
 	}
-	install := "command -v " + program + " || { apt-get -q update && apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends " + packages[program] + "; }"
-	if out, err := exec.CommandContext(t.Context(), "flock", filepath.Join(os.TempDir(), "fairlead-apt.lock"), "sh", "-c", install).CombinedOutput(); err != nil {
-		t.Fatalf("install %s: %v\n%s", program, err, out)
+	install := "command -v " + program + " || { " + forbidServices + "; apt-get -q update && apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends " + packages[program] + "; }"
+	if out, err := exec.CommandContext(ctx, "flock", filepath.Join(os.TempDir(), "fairlead-apt.lock"), "sh", "-c", install).CombinedOutput(); err != nil {
+		return fmt.Errorf("install %s: %w\n%s", program, err, out)
 	}
+	return nil
 }
 
 // Run runs a program in the namespace and returns what it prints. It is

@@ -1,0 +1,191 @@
+package ovn
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"fairlead.io/internal/backend"
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/ovn"
+)
+
+// Place is where a Service is served. Names are those of the northbound database.
+type Place struct {
+	Router   string
+	Switches []string
+	Gateway  string // the router's port to the external network; "" is any
+	// Addresses are the external ones that the Service has. Where its class has pools,
+	// they are the verdict's.
+	Addresses []netip.Addr
+	// TakeOver says that another controller gave the Service these addresses: rows that
+	// it made for the Service are taken over.
+	TakeOver bool
+	// Waits is why the Service is not served yet; nil if it can be. What it has stays.
+	Waits *lb.Reason
+	// Again is when to look again while it waits; 0: when something has changed.
+	Again time.Duration
+}
+
+// Placer says where Services are served.
+type Placer interface {
+	Place(ctx context.Context, w *lb.Want) (Place, error)
+}
+
+// Options of a backend.
+type Options struct {
+	DB     *ovn.DB
+	Placer Placer
+	// Dialect is the one that all Services are read in; "" if their class says which.
+	Dialect lb.Dialect
+}
+
+// Backend makes Services real in OVN. It is safe for concurrent use, except for calls
+// with the same Service.
+type Backend struct {
+	db      *ovn.DB
+	placer  Placer
+	dialect lb.Dialect
+
+	mu      sync.Mutex
+	pending map[types.UID]pending
+	keys    map[types.UID]types.NamespacedName
+}
+
+// pending is a commit that northd has not confirmed.
+type pending struct {
+	cfg   int64
+	since time.Time
+}
+
+var (
+	_ backend.Backend  = (*Backend)(nil)
+	_ backend.Holder   = (*Backend)(nil)
+	_ backend.Speaker  = (*Backend)(nil)
+	_ backend.Needs    = (*Backend)(nil)
+	_ backend.Runner   = (*Backend)(nil)
+	_ backend.Reaper   = (*Backend)(nil)
+	_ backend.Vanisher = (*Backend)(nil)
+)
+
+// New makes a backend.
+func New(o Options) *Backend {
+	return &Backend{db: o.DB, placer: o.Placer, dialect: o.Dialect, pending: map[types.UID]pending{}, keys: map[types.UID]types.NamespacedName{}}
+}
+
+// Words are those of the dialect.
+func (b *Backend) Words() lb.Dialect { return b.dialect }
+
+// Needs endpoints: OVN leads to pods, not to nodes.
+func (b *Backend) Needs() lb.Needs { return lb.Needs{Endpoints: true} }
+
+// Held is what the status publishes; our condition proves it.
+func (b *Backend) Held(s *lb.Service) lb.Held {
+	h := lb.Held{Addresses: s.Published(), Evidence: lb.Reported}
+	if h.Current = s.Attested(); h.Current && len(h.Addresses) > 0 {
+		h.Evidence, h.Left = lb.Proven, true
+	}
+	return h
+}
+
+// Run keeps the connection to the database, and wakes Services that somebody else has
+// changed there.
+func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
+	var running sync.WaitGroup
+	running.Go(func() { b.db.Run(ctx) })
+	b.db.Watch(ctx, func(services ...string) {
+		keys := make([]types.NamespacedName, len(services))
+		for i, s := range services {
+			keys[i] = keyOf(s)
+		}
+		wake(keys...)
+	})
+	running.Wait()
+	return nil
+}
+
+func keyOf(service string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(service, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// Forget drops what is remembered about a Service. Its rows are of no concern here.
+func (b *Backend) Forget(uid types.UID) {
+	b.mu.Lock()
+	key, known := b.keys[uid]
+	delete(b.pending, uid)
+	delete(b.keys, uid)
+	again := slices.Contains(slices.Collect(maps.Values(b.keys)), key) // it was created again
+	b.mu.Unlock()
+	if known && !again {
+		b.db.Forget(key.String())
+	}
+}
+
+func (b *Backend) know(s *lb.Service) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys[s.UID] = s.Key
+}
+
+// Vanished removes the rows of a Service that no longer exists.
+func (b *Backend) Vanished(ctx context.Context, key types.NamespacedName) error {
+	_, err := b.clear(ctx, key)
+	return err
+}
+
+// clear removes all rows of a Service, by its name.
+func (b *Backend) clear(ctx context.Context, key types.NamespacedName) (lb.Plan, error) {
+	defer b.db.Forget(key.String())
+	v, err := b.db.Look(&ovn.Service{Namespace: key.Namespace, Name: key.Name})
+	if err != nil || v.Plan.Empty() {
+		return lb.Plan{}, err
+	}
+	_, err = b.db.Commit(ctx, key.String(), v.Plan)
+	return v.Plan, err
+}
+
+// Orphans are rows of this cluster whose Services no longer exist.
+func (b *Backend) Orphans(_ context.Context, exists lb.Exists) ([]lb.Orphan, error) {
+	rows, err := b.db.Rows()
+	if err != nil {
+		return nil, err
+	}
+	var out []lb.Orphan
+	for _, r := range rows {
+		if uid := types.UID(r.ServiceUID); !exists(keyOf(r.Service), uid) {
+			out = append(out, lb.Orphan{ID: r.UUID, Service: keyOf(r.Service), UID: uid, Reason: Reasons.With(RowsOrphaned, r.Name, r.Service)})
+		}
+	}
+	return out, nil
+}
+
+// Remove removes them, unless they have become another Service's meanwhile.
+func (b *Backend) Remove(ctx context.Context, orphans []lb.Orphan) (lb.Plan, error) {
+	rows, err := b.db.Rows()
+	if err != nil {
+		return lb.Plan{}, err
+	}
+	uid := map[string]types.UID{}
+	for _, r := range rows {
+		uid[r.UUID] = types.UID(r.ServiceUID)
+	}
+	var ids []string
+	for _, o := range orphans {
+		if has, there := uid[o.ID]; there && has == o.UID {
+			ids = append(ids, o.ID)
+		}
+	}
+	plan, err := b.db.Removal(ids...)
+	if err != nil || plan.Empty() {
+		return plan, err
+	}
+	_, err = b.db.Commit(ctx, "", plan)
+	return plan, err
+}

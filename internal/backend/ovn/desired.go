@@ -1,0 +1,63 @@
+package ovn
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/ovn"
+)
+
+// desired is what a Service is to have in the database.
+func desired(w *lb.Want, p *Place, addresses []netip.Addr) *ovn.Service {
+	s := &w.Service
+	out := &ovn.Service{Namespace: s.Key.Namespace, Name: s.Key.Name, UID: string(s.UID),
+		Router: p.Router, Switches: p.Switches, Gateway: p.Gateway, Affinity: s.Affinity}
+	if p.TakeOver {
+		out.TakeOver = addresses
+	}
+	for _, port := range s.Ports {
+		protocol := strings.ToLower(port.Protocol)
+		if !slices.Contains(ovn.Protocols, protocol) {
+			continue
+		}
+		for _, a := range addresses {
+			out.Listeners = append(out.Listeners, ovn.Listener{
+				Protocol: protocol, VIP: netip.AddrPortFrom(a, port.Number), Backends: backends(w.Endpoints, port.Name, lb.FamilyOf(a)),
+			})
+		}
+	}
+	return out
+}
+
+// backends serve a port, by its name. Those that are terminating serve while there are no
+// others.
+func backends(endpoints []lb.Endpoint, port string, family lb.Family) (out []netip.AddrPort) {
+	var last []netip.AddrPort
+	for _, e := range endpoints {
+		number, has := e.Ports[port]
+		if !has || number == 0 || lb.FamilyOf(e.Address) != family {
+			continue
+		}
+		switch at := netip.AddrPortFrom(e.Address, number); {
+		case e.Ready:
+			out = append(out, at)
+		case e.Serving:
+			last = append(last, at)
+		}
+	}
+	if len(out) == 0 {
+		out = last
+	}
+	slices.SortFunc(out, netip.AddrPort.Compare)
+	return slices.Compact(out)
+}
+
+// restricted says whether only some networks may connect.
+func restricted(ranges []string) bool {
+	return slices.ContainsFunc(ranges, func(text string) bool {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		return err != nil || p.Bits() > 0
+	})
+}

@@ -1,0 +1,295 @@
+package ovn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/ovn"
+	"fairlead.io/internal/ovsdb"
+	"fairlead.io/internal/prose"
+)
+
+const (
+	// awayGrace is how long the database may be away before Services say so: a cluster
+	// elects a new leader in less.
+	awayGrace = 5 * time.Second
+	// awayRetry is when a Service is looked at again while the database is away. When it
+	// is back, all are at once.
+	awayRetry = 10 * time.Second
+	// northdPatience is how long northd may take before an address is published without
+	// its word.
+	northdPatience = 5 * time.Second
+	// attempts is how often a plan is made again because the database was changed while
+	// it was committed.
+	attempts = 3
+)
+
+// Sync takes one look at a Service and does what can be done now. Whatever our condition
+// says, it names the addresses that the Service keeps: they are proven by it.
+func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
+	out, err := b.sync(ctx, &w)
+	if out.Condition == lb.ConditionSays && !w.Gone && !out.Reason.Ready() && out.Reason.Code != w.Verdict.Reason.Code {
+		out.Reason = out.Reason.Keeping(w.Service.Published())
+	}
+	return out, err
+}
+
+func (b *Backend) sync(ctx context.Context, w *lb.Want) (lb.Outcome, error) {
+	if w.Gone {
+		return b.release(ctx, w)
+	}
+	place, err := b.placer.Place(ctx, w)
+	if err != nil {
+		return lb.Outcome{Condition: lb.ConditionSays, Reason: lb.SyncLoadBalancerFailed.With(err)}, err
+	}
+	addresses := place.Addresses
+	if len(addresses) == 0 {
+		addresses = w.Verdict.Addresses
+	}
+	if waits := waits(w, &place, addresses); waits != nil {
+		return lb.Outcome{Condition: lb.ConditionSays, Reason: *waits, Again: place.Again}, nil
+	}
+	want := desired(w, &place, addresses)
+	if w.DryRun {
+		return b.dry(w, want)
+	}
+	b.know(&w.Service)
+	view, cfg, err := b.write(ctx, want)
+	if err != nil {
+		return b.failed(w, err)
+	}
+	return b.conclude(w, want, addresses, view, cfg), nil
+}
+
+// waits is why a Service cannot be served yet; nil if it can be.
+func waits(w *lb.Want, place *Place, addresses []netip.Addr) *lb.Reason {
+	switch {
+	case place.Waits != nil:
+		return place.Waits
+	case len(addresses) == 0:
+		return &w.Verdict.Reason
+	case restricted(w.Service.SourceRanges) && len(w.Service.Ingress) == 0:
+		r := Reasons.With(SourceRangesUnsupported, strings.Join(w.Service.SourceRanges, ", "))
+		return &r
+	}
+	return nil
+}
+
+// write makes the database as it is to be, and returns how it was. cfg is 0 if nothing was
+// written.
+func (b *Backend) write(ctx context.Context, want *ovn.Service) (view *ovn.View, cfg int64, err error) {
+	drift := false
+	for range attempts {
+		if view, err = b.db.Look(want); err != nil || view.Plan.Empty() {
+			return view, 0, err
+		}
+		drift = drift || view.Drift
+		view.Drift = drift
+		cfg, err = b.db.Commit(ctx, want.Key(), view.Plan)
+		if _, refused := errors.AsType[*ovsdb.TransactionError](err); !refused {
+			return view, cfg, err
+		}
+	}
+	return view, 0, err
+}
+
+// failed is the outcome of a look that went wrong.
+func (b *Backend) failed(w *lb.Want, err error) (lb.Outcome, error) {
+	if !errors.Is(err, ovn.ErrUnavailable) {
+		return lb.Outcome{Condition: lb.ConditionSays, Reason: lb.SyncLoadBalancerFailed.With(err)}, err
+	}
+	text := strings.TrimPrefix(err.Error(), ovn.ErrUnavailable.Error()+": ")
+	out := lb.Outcome{Condition: lb.ConditionSays, Reason: Reasons.With(NorthboundUnavailable, text), Again: awayRetry}
+	if away := b.db.Away(); away < awayGrace {
+		out.Passing, out.Again = true, awayGrace-away
+		out.Reason = lb.Reason{}
+	}
+	return out, nil
+}
+
+// release removes what a Service has.
+func (b *Backend) release(ctx context.Context, w *lb.Want) (lb.Outcome, error) {
+	s := &w.Service
+	if w.DryRun {
+		return b.dry(w, &ovn.Service{Namespace: s.Key.Namespace, Name: s.Key.Name})
+	}
+	plan, err := b.clear(ctx, s.Key)
+	if err != nil {
+		return b.failed(w, err)
+	}
+	out := lb.Outcome{Gone: true, Plan: plan, Done: len(plan.Steps)}
+	if !s.Deleting {
+		out.Condition, out.Reason = lb.ConditionGoes, lb.DeletedLoadBalancer.With()
+		out.Marks.Annotations = native.Dialect{}.Notes(s, &lb.Verdict{}, "")
+		if s.Attested() {
+			out.Ingress = []lb.Ingress{}
+		}
+	}
+	return out, nil
+}
+
+// dry says what would be done.
+func (b *Backend) dry(w *lb.Want, want *ovn.Service) (lb.Outcome, error) {
+	view, err := b.db.Peek(want)
+	if err != nil {
+		return b.failed(w, err)
+	}
+	out := lb.Outcome{Plan: view.Plan, Reason: lb.ChangesPlanned.With(view.Plan)}
+	if blocked := blocks(want, view); blocked != nil {
+		out.Reason = *blocked
+	}
+	return out, nil
+}
+
+// blocks is why nothing can be written; nil if it can be.
+func blocks(want *ovn.Service, v *ovn.View) *lb.Reason {
+	var r lb.Reason
+	switch {
+	case v.RouterMissing:
+		r = Reasons.With(RouterMissing, want.Router)
+	case len(v.Conflicts) > 0:
+		r = Reasons.With(VIPConflict, v.Conflicts[0].VIP, rivals(v.Conflicts))
+	default:
+		return nil
+	}
+	return &r
+}
+
+// conclude says how a Service stands after a look at which nothing went wrong.
+func (b *Backend) conclude(w *lb.Want, want *ovn.Service, addresses []netip.Addr, v *ovn.View, cfg int64) lb.Outcome {
+	s := &w.Service
+	out := lb.Outcome{Condition: lb.ConditionSays, Plan: v.Plan, Done: len(v.Plan.Steps), Tell: tell(w, want, v)}
+	if blocked := blocks(want, v); blocked != nil {
+		out.Reason = *blocked
+		return out
+	}
+	ingress := make([]lb.Ingress, len(addresses))
+	for i, a := range addresses {
+		// OVN has translated before a node sees the packet.
+		ingress[i] = lb.Ingress{IP: a.String(), Mode: lb.IPModeProxy}
+	}
+	published := slices.Equal(s.Published(), addresses)
+	if v.GatewayMissing {
+		gateway := ""
+		if want.Gateway != "" {
+			gateway = " " + want.Gateway
+		}
+		out.Reason = Reasons.With(GatewayMissing, want.Router, gateway)
+		return out
+	}
+	if wait := b.await(s, want.Key(), cfg, published, &out); wait > 0 {
+		out.Passing, out.Again, out.Condition = true, wait, lb.ConditionStays
+		return out
+	}
+	out.Reason = w.Verdict.Reason
+	if len(w.Verdict.Addresses) == 0 {
+		out.Reason = lb.EnsuredLoadBalancer.With(strings.Join(rowNames(want), ", "), prose.Addrs(addresses))
+	}
+	out.Ingress = ingress
+	out.Marks.Annotations = native.Dialect{}.Notes(s, &w.Verdict, "")
+	if !slices.Equal(s.Ingress, ingress) {
+		out.Owns = fmt.Sprintf("status (%s instead of %s)", list(s.Published()), list(addresses))
+	}
+	return out
+}
+
+// await says how long to wait for northd before the address is published. One that is
+// published already stays so.
+func (b *Backend) await(s *lb.Service, key string, cfg int64, published bool, out *lb.Outcome) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if published {
+		delete(b.pending, s.UID)
+		return 0
+	}
+	p, waiting := b.pending[s.UID]
+	if cfg > 0 {
+		if p.cfg = cfg; !waiting {
+			p.since = time.Now()
+		}
+		b.pending[s.UID], waiting = p, true
+	}
+	if !waiting || b.db.Programmed(p.cfg) {
+		delete(b.pending, s.UID)
+		return 0
+	}
+	if left := northdPatience - time.Since(p.since); left > 0 {
+		b.db.Await(key, p.cfg)
+		return left
+	}
+	delete(b.pending, s.UID)
+	out.Tell = append(out.Tell, Reasons.With(NorthdBehind, northdPatience))
+	return 0
+}
+
+// tell has what there is to say besides how the Service stands.
+func tell(w *lb.Want, want *ovn.Service, v *ovn.View) (out []lb.Reason) {
+	say := func(c lb.Code, args ...any) { out = append(out, Reasons.With(c, args...)) }
+	switch {
+	case v.Drift:
+		out = append(out, lb.DriftRepaired.With(v.Plan))
+	case v.Had && v.Plan.Impact() > lb.ImpactNone: // backends change too often to be told
+		out = append(out, lb.UpdatedLoadBalancer.With(v.Plan))
+	}
+	if len(v.MissingSwitches) > 0 {
+		say(SwitchMissing, prose.And(v.MissingSwitches))
+	}
+	if len(v.Contested) > 0 {
+		say(VIPContested, v.Contested[0].VIP, rivals(v.Contested))
+	}
+	if len(v.Outside) > 0 {
+		say(BackendsOutside, want.Router, prose.Commas(v.Outside))
+	}
+	if version, old := before2503(v.Version); len(v.Gateways) > 1 && old {
+		say(SeveralGateways, want.Router, prose.And(v.Gateways), version)
+	}
+	if restricted(w.Service.SourceRanges) {
+		say(SourceRangesIgnored, strings.Join(w.Service.SourceRanges, ", "))
+	}
+	return out
+}
+
+// before2503 reads the version of northd, such as 23.03.1-20.27.0-70.6, and says whether
+// it is known to be older than 25.03.
+func before2503(text string) (version string, older bool) {
+	version, _, _ = strings.Cut(text, "-")
+	parts := strings.Split(version, ".")
+	if len(parts) < 2 {
+		return version, false
+	}
+	year, err1 := strconv.Atoi(parts[0])
+	month, err2 := strconv.Atoi(parts[1])
+	return version, err1 == nil && err2 == nil && (year < 25 || year == 25 && month < 3)
+}
+
+func rivals(all []ovn.Rival) string {
+	out := make([]string, len(all))
+	for i, r := range all {
+		out[i] = fmt.Sprintf("load balancer %s on %s has it", r.Name, r.On)
+	}
+	return strings.Join(out, "; ")
+}
+
+func rowNames(s *ovn.Service) (out []string) {
+	for _, protocol := range ovn.Protocols {
+		if slices.ContainsFunc(s.Listeners, func(l ovn.Listener) bool { return l.Protocol == protocol }) {
+			out = append(out, s.RowName(protocol))
+		}
+	}
+	return out
+}
+
+func list(addresses []netip.Addr) string {
+	if len(addresses) == 0 {
+		return "nothing"
+	}
+	return prose.Commas(addresses)
+}

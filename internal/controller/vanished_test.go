@@ -1,0 +1,59 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/lb"
+)
+
+// vanisher is a backend that removes what deleted Services had, if it can.
+type vanisher struct {
+	forgetful
+	err     error
+	removed []string
+}
+
+func (v *vanisher) Vanished(_ context.Context, key types.NamespacedName) error {
+	if v.err == nil {
+		v.removed = append(v.removed, key.Name)
+	}
+	return v.err
+}
+
+// What a deleted Service had is removed before its address is free, and is tried again
+// until it is. Services that the backend never saw are of no concern to it.
+func TestDeletedServiceVanishesFromBackend(t *testing.T) {
+	b := &vanisher{err: errors.New("away")}
+	c := &services{common: commonOf(classesOf(config.Default(), nil), objectsOf(t), nil), name: config.Announce, backend: &Backend{Backend: b}}
+	web := kubeapi.Service(serviceOf("web", "", false))
+	address := netip.MustParseAddr("192.0.2.7")
+	c.ledger.settle(lb.Request{Service: web.Key, UID: web.UID, Families: []lb.Family{lb.IPv4}, Evidence: lb.Proven}, []netip.Addr{address})
+	c.memos.of(web, nil, time.Now())
+	request := reconcile.Request{NamespacedName: web.Key}
+	if _, err := c.Reconcile(t.Context(), request); err == nil || !c.memos.knows(web.Key) {
+		t.Errorf("forgotten although it was not removed: %v", err)
+	}
+	holds := func() bool { _, known := c.ledger.alloc.Verdict(web.Key); return known }
+	if !holds() {
+		t.Error("its address is free although it was not removed")
+	}
+	b.err = nil
+	for _, name := range []string{"web", "stranger"} {
+		request.Name = name
+		if _, err := c.Reconcile(t.Context(), request); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(b.removed) != 1 || b.removed[0] != "web" || len(b.forgot) != 1 || holds() {
+		t.Errorf("removed %v, forgot %v", b.removed, b.forgot)
+	}
+}
