@@ -194,7 +194,7 @@ func (v *View) obstacle(b *bound, r *record) (*lb.Reason, time.Duration) {
 	for _, f := range b.Service.Families {
 		one := slices.ContainsFunc(r.addresses, func(a netip.Addr) bool { return lb.FamilyOf(a) == f })
 		if !one && (b.Service.Policy == lb.RequireDualStack || len(ofFamilies(b.Service, r.addresses)) == 0) {
-			reason := lb.FamilyUnavailable.With(f, fmt.Sprintf("EIp %q has", name))
+			reason := lb.FamilyUnavailable.With(f, fmt.Sprintf("EIp %q has", name), "Add some")
 			return &reason, 0
 		}
 	}

@@ -157,7 +157,7 @@ func TestRowsOfDeletedServicesGo(t *testing.T) {
 	if err != nil || len(orphans) != 0 {
 		t.Fatal(orphans, err)
 	}
-	orphans, err = w.backend.Orphans(t.Context(), func(types.UID) bool { return false })
+	orphans, err = w.backend.Orphans(t.Context(), func(types.NamespacedName, types.UID) bool { return false })
 	if err != nil || len(orphans) != 1 || orphans[0].Service != w.want.Service.Key {
 		t.Fatal(orphans, err)
 	}
@@ -167,7 +167,7 @@ func TestRowsOfDeletedServicesGo(t *testing.T) {
 	if plan, err := w.backend.Remove(t.Context(), orphans); err != nil || !plan.Empty() {
 		t.Errorf("removed %v, %v", plan, err)
 	}
-	orphans, _ = w.backend.Orphans(t.Context(), func(types.UID) bool { return false })
+	orphans, _ = w.backend.Orphans(t.Context(), func(types.NamespacedName, types.UID) bool { return false })
 	if _, err := w.backend.Remove(t.Context(), orphans); err != nil {
 		t.Error(err)
 	}
