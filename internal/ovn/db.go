@@ -146,7 +146,7 @@ func (d *DB) Await(key string, cfg int64) {
 }
 
 // Owned is a row of this cluster.
-type Owned struct{ UUID, Name, Service, ServiceUID string }
+type Owned struct{ Kind, UUID, Name, Service, ServiceUID string }
 
 // Rows are all of this cluster, sorted by UUID.
 func (d *DB) Rows() ([]Owned, error) {
@@ -159,13 +159,13 @@ func (d *DB) Rows() ([]Owned, error) {
 	for service, ids := range d.replica.byOwner {
 		for id := range ids {
 			l := d.replica.balancers[id]
-			out = append(out, Owned{id, l.Name, service, l.ExternalIDs[KeyServiceUID]})
+			out = append(out, Owned{kindBalancer, id, l.Name, service, l.ExternalIDs[KeyServiceUID]})
 		}
 	}
 	for service, ids := range d.replica.filters.byOwner {
 		for id := range ids {
 			g := d.replica.filters.groups[id]
-			out = append(out, Owned{id, g.name, service, g.ids[KeyServiceUID]})
+			out = append(out, Owned{kindFilter, id, g.name, service, g.ids[KeyServiceUID]})
 		}
 	}
 	slices.SortFunc(out, func(a, b Owned) int { return strings.Compare(a.UUID, b.UUID) })

@@ -76,9 +76,6 @@ func waits(w *lb.Want, place *Place, addresses []netip.Addr) *lb.Reason {
 		return place.Waits
 	case len(addresses) == 0:
 		return &w.Verdict.Reason
-	case restricted(w.Service.SourceRanges) && len(w.Service.Ingress) == 0:
-		r := Reasons.With(SourceRangesUnsupported, strings.Join(w.Service.SourceRanges, ", "))
-		return &r
 	}
 	return nil
 }
@@ -157,6 +154,8 @@ func blocks(want *ovn.Service, v *ovn.View) *lb.Reason {
 		r = Reasons.With(RouterMissing, want.Router)
 	case len(v.Conflicts) > 0:
 		r = Reasons.With(VIPConflict, v.Conflicts[0].VIP, rivals(v.Conflicts))
+	case v.Refused:
+		r = Reasons.With(SourceRangesUnsupported, v.Unfiltered)
 	default:
 		return nil
 	}
@@ -251,8 +250,8 @@ func tell(w *lb.Want, want *ovn.Service, v *ovn.View) (out []lb.Reason) {
 	if version, old := before2503(v.Version); len(v.Gateways) > 1 && old {
 		say(SeveralGateways, want.Router, prose.And(v.Gateways), version)
 	}
-	if restricted(w.Service.SourceRanges) {
-		say(SourceRangesIgnored, strings.Join(w.Service.SourceRanges, ", "))
+	if v.Unfiltered != "" && !v.Refused {
+		say(SourceRangesIgnored, v.Unfiltered)
 	}
 	return out
 }
