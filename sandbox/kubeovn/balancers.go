@@ -123,19 +123,18 @@ func (n *Network) CollectGarbage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var args []string
-	for _, l := range now["Load_Balancer"] {
-		_, ofVpc := w.lbs[strings.Replace(l.name, "-sess-load", "-load", 1)]
-		if !ofVpc && !slices.ContainsFunc(w.rules, func(r rule) bool { return r.kind == dnatRule && r.name == l.name }) {
-			args = append(args, "--", "--if-exists", "lb-del", l.uuid)
-		}
-	}
-	if len(args) == 0 {
-		return nil
-	}
-	_, err = n.ctl(ctx, args...)
-	if err != nil {
+	if err := n.do(ctx, garbage(w, now)); err != nil {
 		return fmt.Errorf("collect garbage: %w", err)
 	}
 	return nil
+}
+
+func garbage(w world, now rows) (do [][]string) {
+	for _, l := range now["Load_Balancer"] {
+		_, ofVpc := w.lbs[strings.Replace(l.name, "-sess-load", "-load", 1)]
+		if !ofVpc && !slices.ContainsFunc(w.rules, func(r rule) bool { return r.kind == dnatRule && r.name == l.name }) {
+			do = append(do, []string{"--if-exists", "lb-del", l.uuid})
+		}
+	}
+	return do
 }

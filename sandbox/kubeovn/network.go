@@ -187,14 +187,8 @@ func (n *Network) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if changes := plan(w, rows); len(changes) > 0 {
-		var args []string
-		for _, change := range changes {
-			args = append(append(args, "--"), change...)
-		}
-		if _, err := n.ctl(ctx, args...); err != nil {
-			return err
-		}
+	if err := n.do(ctx, plan(w, rows)); err != nil {
+		return err
 	}
 	for _, v := range w.vpcs {
 		if err := n.writeStatus(ctx, w, v); err != nil {
@@ -202,6 +196,19 @@ func (n *Network) turn(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// do runs commands of ovn-nbctl as one transaction, if there are any.
+func (n *Network) do(ctx context.Context, changes [][]string) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	var args []string
+	for _, change := range changes {
+		args = append(append(args, "--"), change...)
+	}
+	_, err := n.ctl(ctx, args...)
+	return err
 }
 
 // writeStatus says what the router has.
