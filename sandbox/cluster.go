@@ -122,6 +122,9 @@ func (c *Cluster) complete() error {
 	if err := checkCloud(c.Cloud); err != nil {
 		return err
 	}
+	if c.Network == OVN && c.Cloud != "" {
+		return errors.New("a sandbox has either a cloud or a network of OVN")
+	}
 	if c.Network != "" && c.Network != OVN {
 		return fmt.Errorf("network %q is unknown; available: %s", c.Network, OVN)
 	}

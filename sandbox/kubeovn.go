@@ -27,6 +27,10 @@ import (
 // network; vm1 and vm2 are 10.1.0.40 and 10.1.0.41.
 const ProjectNamespace = "shalb-dev"
 
+// KubeOVN is what [Cluster.Restart] takes for what stands in for kube-ovn-controller. As
+// the real one does, it begins by deleting all load balancers that it does not know.
+const KubeOVN = "kube-ovn"
+
 // centralImage has OVN's programs for people.
 const centralImage = "fairlead/ovn-central:dev"
 
@@ -120,7 +124,7 @@ func createOnce(ctx context.Context, api client.Client, o *unstructured.Unstruct
 }
 
 func (c *Cluster) kubeOVNPID() (int, error) {
-	return c.find(ControlHost, func(p process) bool { return slices.Contains(p.args, "kube-ovn") })
+	return c.find(ControlHost, func(p process) bool { return slices.Contains(p.args, KubeOVN) })
 }
 
 func (c *Cluster) kubeOVNLog() string { return c.path("ovn", "kube-ovn.log") }
@@ -135,23 +139,9 @@ func (c *Cluster) startKubeOVN() error {
 	}
 	_, err = detached{
 		netns: c.netns(ControlHost), log: c.kubeOVNLog(),
-		argv: []string{c.path("bin", "sandbox"), "kube-ovn", "--kubeconfig=" + c.kubeOVNConfig(), "--northbound=unix:" + c.path("ovn", "nb.sock")},
+		argv: []string{c.path("bin", "sandbox"), KubeOVN, "--kubeconfig=" + c.kubeOVNConfig(), "--northbound=unix:" + c.path("ovn", "nb.sock")},
 	}.start()
 	return err
-}
-
-// RestartKubeOVN ends what stands in for kube-ovn-controller and starts it again. As the
-// real one does, it begins by deleting all load balancers that are not its own.
-func (c *Cluster) RestartKubeOVN(ctx context.Context) error {
-	unlock, err := c.change(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := killFound(ctx, c.kubeOVNPID); err != nil {
-		return err
-	}
-	return c.startKubeOVN()
 }
 
 // centralPrograms are in the image of ovn-central.
