@@ -27,15 +27,30 @@ func TestOVN(t *testing.T) {
 	if len(c.Classes[0].Pools) != 0 || !slices.Equal(c.Classes[1].Pools, []lb.Dialect{lb.Native}) || c.OVN.EIps != UseEIps || !c.Uses(lb.Native) {
 		t.Errorf("%+v", c)
 	}
-	only := c.OnlyClass("metallb")
-	if len(only.Classes) != 3 || only.Class("metallb") == nil || only.Class("").Backend != OVN || only.Class("l2") != nil {
-		t.Errorf("with --lb-class=metallb: %+v", only.Classes)
-	}
-	if only := c.OnlyClass(""); len(only.Classes) != 2 || only.Class("").Backend != Announce {
-		t.Errorf("with --lb-class='': %+v", only.Classes)
-	}
 	if c, err := Parse([]byte(ovnHead + "classes: [{name: \"\", backend: ovn}]\n")); err != nil || c.OVN.EIps != ServeEIps {
 		t.Errorf("by default: %v, %v", c, err)
+	}
+}
+
+// Flags and variables that name the classes of announced addresses leave those of OVN
+// alone: MetalLB's class and kube-dc's Services are in one cluster.
+func TestOVNBesideOthers(t *testing.T) {
+	c, err := Parse([]byte(ovnHead + "classes: [{name: \"\", backend: ovn}, {name: lan, backend: ovn, pools: [native]}, {name: l2}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for who, only := range map[string]func(string) (*Configuration, error){
+		`--lb-class`:     c.OnlyClass,
+		`$lb_class_name`: func(name string) (*Configuration, error) { return c.OnlyKubeVIPClasses([]string{name}) },
+	} {
+		got, err := only("metallb")
+		if err != nil || len(got.Classes) != 3 || got.Class("metallb").Backend != Announce || got.Class("").Backend != OVN || got.Class("lan").Backend != OVN || got.Class("l2") != nil {
+			t.Errorf("%s is metallb: %+v, %v", who, got, err)
+		}
+		want := who + ` is "lan", but the configuration has this class with backend "ovn"; choose another class for one of them`
+		if got, err := only("lan"); err == nil || err.Error() != want {
+			t.Errorf("%s is lan: %+v, %v, want %s", who, got, err, want)
+		}
 	}
 }
 

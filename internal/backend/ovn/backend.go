@@ -193,7 +193,7 @@ func (b *Backend) Orphans(_ context.Context, exists lb.Exists) ([]lb.Orphan, err
 	var out []lb.Orphan
 	for _, r := range rows {
 		if uid := types.UID(r.ServiceUID); !exists(keyOf(r.Service), uid) {
-			out = append(out, lb.Orphan{ID: r.UUID, Service: keyOf(r.Service), UID: uid, Reason: Reasons.With(RowsOrphaned, r.Name, r.Service)})
+			out = append(out, lb.Orphan{ID: r.UUID, Service: keyOf(r.Service), UID: uid, Reason: Reasons.With(RowsOrphaned, r.Kind, r.Name, r.Service)})
 		}
 	}
 	return out, nil

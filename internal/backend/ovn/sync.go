@@ -67,9 +67,6 @@ func (b *Backend) sync(ctx context.Context, w *lb.Want) (lb.Outcome, error) {
 	if len(addresses) == 0 {
 		return b.without(ctx, w, &place)
 	}
-	if waits := waits(w); waits != nil {
-		return lb.Outcome{Condition: lb.ConditionSays, Reason: *waits, Tell: place.Tell}, nil
-	}
 	want := desired(w, &place, addresses)
 	if w.DryRun {
 		return b.dry(w, want, &place)
@@ -107,15 +104,6 @@ func (b *Backend) without(ctx context.Context, w *lb.Want, place *Place) (lb.Out
 	out.Condition, out.Ingress = lb.ConditionSays, []lb.Ingress{}
 	out.Marks.Annotations = native.Dialect{}.Notes(s, &w.Verdict, "")
 	return out, nil
-}
-
-// waits is why a Service that has addresses is not served; nil if it is.
-func waits(w *lb.Want) *lb.Reason {
-	if restricted(w.Service.SourceRanges) && len(w.Service.Ingress) == 0 {
-		r := Reasons.With(SourceRangesUnsupported, strings.Join(w.Service.SourceRanges, ", "))
-		return &r
-	}
-	return nil
 }
 
 // write makes the database as it is to be, and returns how it was. cfg is 0 if nothing was
@@ -198,6 +186,8 @@ func blocks(want *ovn.Service, v *ovn.View) *lb.Reason {
 		r = Reasons.With(RouterMissing, want.Router)
 	case len(v.Conflicts) > 0:
 		r = Reasons.With(VIPConflict, v.Conflicts[0].VIP, rivals(v.Conflicts))
+	case v.Refused:
+		r = Reasons.With(SourceRangesUnsupported, v.Unfiltered)
 	default:
 		return nil
 	}
@@ -295,8 +285,8 @@ func tell(w *lb.Want, want *ovn.Service, v *ovn.View) (out []lb.Reason) {
 	if version, old := before2503(v.Version); len(v.Gateways) > 1 && old {
 		say(SeveralGateways, want.Router, prose.And(v.Gateways), version)
 	}
-	if restricted(w.Service.SourceRanges) {
-		say(SourceRangesIgnored, strings.Join(w.Service.SourceRanges, ", "))
+	if v.Unfiltered != "" && !v.Refused {
+		say(SourceRangesIgnored, v.Unfiltered)
 	}
 	return out
 }
