@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -137,7 +138,8 @@ func (s *story) service(args []string) error {
 			return fmt.Errorf("ipMode is %v", in.IPMode)
 		}
 	}
-	if !slices.Equal(got, args[2:]) {
+	same := func(got, pattern string) bool { ok, _ := path.Match(pattern, got); return ok }
+	if !slices.EqualFunc(got, args[2:], same) {
 		return fmt.Errorf("addresses are %v (%s: %s)", got, c.Reason, c.Message)
 	}
 	return nil
@@ -145,7 +147,12 @@ func (s *story) service(args []string) error {
 
 func (s *story) untouched(args []string) error {
 	svc, c, err := s.get(args[0])
-	if err == nil && (c != nil || len(svc.Status.LoadBalancer.Ingress) > 0 || len(svc.Finalizers) > 0 || len(svc.Annotations) > 0) {
+	for key := range svc.Annotations {
+		if strings.HasPrefix(key, "fairlead.io/") {
+			return fmt.Errorf("annotation %s", key)
+		}
+	}
+	if err == nil && (c != nil || len(svc.Status.LoadBalancer.Ingress) > 0 || len(svc.Finalizers) > 0) {
 		return fmt.Errorf("%+v", svc)
 	}
 	return err
@@ -322,7 +329,7 @@ func (s *story) unwritten(except []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.writes[s.marked:] {
-		if !slices.ContainsFunc(except, func(e string) bool { return strings.Contains(w, e) }) {
+		if !slices.ContainsFunc(except, func(e string) bool { return strings.Contains(w+"$", e) }) {
 			return fmt.Errorf("written: %s", w)
 		}
 	}
