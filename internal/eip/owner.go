@@ -2,6 +2,7 @@ package eip
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func (v *View) owners(r *record) []api.Owner {
 		out = append(out, api.Owner{Type: ownerService, OwnerRef: s.String()})
 	}
 	for _, o := range r.object.Status.Owners {
-		if v.stays(o) && !slices.Contains(out, o) {
+		if v.stays(o, r) && !slices.Contains(out, o) {
 			out = append(out, o)
 		}
 	}
@@ -54,8 +55,8 @@ func (v *View) users(r *record) []types.NamespacedName {
 
 // stays says whether an entry that is there is somebody else's. The format of kube-dc's
 // own entries is not public: a Service may be named by its name, with its namespace, or by
-// its UID.
-func (v *View) stays(o api.Owner) bool {
+// its UID. One that is not ours counts while it publishes the address.
+func (v *View) stays(o api.Owner, r *record) bool {
 	if !strings.EqualFold(o.Type, ownerService) {
 		return true
 	}
@@ -63,7 +64,7 @@ func (v *View) stays(o api.Owner) bool {
 	for living, uid := range v.Names {
 		if living == name || string(uid) == o.OwnerRef {
 			_, ours := v.bounds[uid]
-			return !ours
+			return !ours && slices.ContainsFunc(v.Published[uid], func(a netip.Addr) bool { return slices.Contains(r.known, a) })
 		}
 	}
 	return false

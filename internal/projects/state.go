@@ -3,6 +3,7 @@ package projects
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ import (
 
 // state collects all that is known about a namespace.
 func (p *Projects) state(ctx context.Context, namespace string) (*eip.State, error) {
-	s := &eip.State{Namespace: namespace, Serves: p.o.Serves, Names: map[string]types.UID{}, OvnEips: map[string]*kubeovn.OvnEip{}, Vpcs: map[string]*kubeovn.Vpc{}, Now: time.Now()}
+	s := &eip.State{Namespace: namespace, Serves: p.o.Serves, Names: map[string]types.UID{}, Published: map[types.UID][]netip.Addr{}, OvnEips: map[string]*kubeovn.OvnEip{}, Vpcs: map[string]*kubeovn.Vpc{}, Now: time.Now()}
 	var (
 		ns       corev1.Namespace
 		services corev1.ServiceList
@@ -76,7 +77,11 @@ func (p *Projects) state(ctx context.Context, namespace string) (*eip.State, err
 	for i := range services.Items {
 		value := kubeapi.Service(&services.Items[i])
 		s.Names[value.Key.Name] = value.UID
-		if c, ok := p.o.Claim(value); ok && !value.Deleting {
+		if c, ok := p.o.Claim(value); !ok {
+			if published := value.Published(); len(published) > 0 {
+				s.Published[value.UID] = published
+			}
+		} else if !value.Deleting {
 			s.Claims = append(s.Claims, c)
 		}
 	}

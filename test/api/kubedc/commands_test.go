@@ -101,6 +101,7 @@ func commands(kube string) map[string]script.Command {
 		"rows":       eventually("rows NUMBER [REGEXP...]", 1, (*story).rows),
 		"attached":   eventually("attached router|switch NAME [ROW...]", 2, (*story).attached),
 		"metric":     eventually("metric REGEXP", 1, (*story).metric),
+		"status":     now((*story).status),
 		"nbctl":      now(func(s *story, args []string) error { s.nb.Ctl(args...); return nil }),
 		"mark":       now((*story).mark),
 		"unwritten":  now((*story).unwritten),
@@ -244,6 +245,15 @@ func (s *story) has(args []string) error {
 		return err
 	}
 	return like(string(text), args[2:])
+}
+
+// status writes the status of an object, as its controller would.
+func (s *story) status(args []string) error {
+	found, err := s.find(args[0], args[1])
+	if err != nil || len(found) != 1 {
+		return fmt.Errorf("%d objects, %w", len(found), err)
+	}
+	return s.client.Status().Patch(context.Background(), found[0], client.RawPatch(types.MergePatchType, []byte(`{"status":`+args[2]+`}`)))
 }
 
 func (s *story) none(args []string) error {

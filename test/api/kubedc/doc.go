@@ -18,6 +18,7 @@
 //	has KIND PATTERN [REGEXP..] wait until one object has a name like that, and is, as JSON, like
 //	                            all of these; KIND is eip, fip, ovn-eip, vpc, subnet, project,
 //	                            service or endpointslice
+//	status KIND PATTERN JSON    somebody writes the status of that object
 //	none KIND PATTERN           wait until no object has such a name
 //	rows NUMBER [REGEXP...]     wait until the database has so many load balancers, and for each
 //	                            REGEXP there is one like that: name,protocol,vips,options,external_ids
