@@ -28,7 +28,7 @@ func desired(w *lb.Want, p *Place, addresses []netip.Addr) *ovn.Service {
 		if !slices.Contains(ovn.Protocols, protocol) {
 			continue
 		}
-		for _, a := range addresses {
+		for _, a := range slices.Concat(addresses, p.Former) {
 			out.Listeners = append(out.Listeners, ovn.Listener{
 				Protocol: protocol, VIP: netip.AddrPortFrom(a, port.Number), Backends: backends(w.Endpoints, port.Name, lb.FamilyOf(a)),
 			})

@@ -38,6 +38,9 @@ type world struct {
 // Place is the same for all Services.
 func (w *world) Place(context.Context, *lb.Want) (Place, error) { return w.place, nil }
 
+// Written is of no concern.
+func (w *world) Written(...types.NamespacedName) {}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	s := northbound.Start(t)
