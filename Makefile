@@ -28,8 +28,8 @@ kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes th
 image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
 	bin/sandbox image fairlead.invalid/fairlead:$(VERSION) bin/fairlead.tar
 
-up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale or cloudsigma: in a simulated cloud; CLOUD_FLAGS=--nics=manual)
-	bin/sandbox up $(if $(CLOUD),--cloud $(CLOUD)) $(addprefix --cloud-flag=,$(CLOUD_FLAGS))
+up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale or cloudsigma: in a simulated cloud; CLOUD_FLAGS=--nics=manual; NETWORK=ovn: with OVN and a project of kube-dc)
+	bin/sandbox up $(if $(NETWORK),--network $(NETWORK)) $(if $(CLOUD),--cloud $(CLOUD)) $(addprefix --cloud-flag=,$(CLOUD_FLAGS))
 
 down: build ## remove that cluster
 	bin/sandbox down

@@ -31,6 +31,8 @@ type Cluster struct {
 	Cloud string
 	// CloudFlags are further flags of the cloud's command.
 	CloudFlags []string
+	// Network is what carries packets beside the LAN: nothing, or [OVN].
+	Network string
 	// ProxyMode is how kube-proxy forwards: nftables, which is the default, or
 	// iptables.
 	ProxyMode string
@@ -119,6 +121,12 @@ func (c *Cluster) complete() error {
 	}
 	if err := checkCloud(c.Cloud); err != nil {
 		return err
+	}
+	if c.Network == OVN && c.Cloud != "" {
+		return errors.New("a sandbox has either a cloud or a network of OVN")
+	}
+	if c.Network != "" && c.Network != OVN {
+		return fmt.Errorf("network %q is unknown; available: %s", c.Network, OVN)
 	}
 	switch c.ProxyMode {
 	case "":

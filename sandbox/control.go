@@ -43,6 +43,11 @@ func (c *Cluster) makePKI(port uint16) error {
 			return err
 		}
 	}
+	if c.Network == OVN {
+		if err := p.kubeconfig("admin", c.kubeOVNConfig(), server); err != nil {
+			return err
+		}
+	}
 	// Last, for it tells that the others are there.
 	return p.kubeconfig("admin", c.Kubeconfig(), fmt.Sprintf("https://127.0.0.1:%d", port))
 }

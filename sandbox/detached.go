@@ -17,6 +17,7 @@ type detached struct {
 	netns      string
 	argv       []string
 	log        string     // appended to
+	env        []string   // besides ours
 	files      []*os.File // descriptors 3 and up
 	namespaces uintptr    // further ones, which it gets for itself
 }
@@ -41,6 +42,7 @@ func (d detached) start() (<-chan struct{}, error) {
 	cmd := exec.Command(d.argv[0], d.argv[1:]...)
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), d.env...)
 	cmd.ExtraFiles = d.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: d.namespaces}
 	disinherit()

@@ -12,7 +12,7 @@ import (
 )
 
 // Exec runs a command on a host and returns what it writes. The host is
-// "client", "control", "switch", "cloud" if there is one, or a node; on a node the command sees all that
+// "client", "control", "switch", "cloud" if there is one, a VM, or a node; on a node the command sees all that
 // the node's own processes see, elsewhere only the network is the host's.
 func (c *Cluster) Exec(ctx context.Context, hostName string, command ...string) ([]byte, error) {
 	cmd, err := c.ExecCommand(ctx, hostName, command...)
@@ -75,7 +75,7 @@ func (c *Cluster) checkHost(name string) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	if name == SwitchHost || slices.ContainsFunc(c.hosts(), func(h host) bool { return h.name == name }) {
+	if c.hasVM(name) || name == SwitchHost || slices.ContainsFunc(c.hosts(), func(h host) bool { return h.name == name }) {
 		return nil
 	}
 	_, err := c.node(name)

@@ -61,13 +61,19 @@ func (c *Cluster) Kill(ctx context.Context, hostName string) error {
 }
 
 // Restart kills a node or the control plane if it runs, starts it again with
-// the disk it had, and returns when it is ready.
+// the disk it had, and returns when it is ready. It also restarts [KubeOVN].
 func (c *Cluster) Restart(ctx context.Context, hostName string) error {
 	unlock, err := c.change(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if hostName == KubeOVN && c.Network == OVN {
+		if err := killFound(ctx, c.kubeOVNPID); err != nil {
+			return err
+		}
+		return c.startKubeOVN()
+	}
 	if hostName == ControlHost {
 		if err := c.killControlPlane(ctx); err != nil {
 			return err

@@ -27,7 +27,7 @@ func FairleadImage(ref, binary string) Image {
 // Helm with Fairlead's own chart. It gives it the pool and the web server of
 // examples/ and returns when the web server answers the client host at its
 // address. Called again, it installs what has changed since. In a cloud, see
-// cloudSteps.
+// cloudSteps; with OVN, ovnSteps.
 func (c *Cluster) Install(ctx context.Context) error {
 	if err := c.open(); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := installation{cluster: c, checkout: filepath.Dir(kube)}
+	i := installation{cluster: c, checkout: filepath.Dir(kube), namespace: "default"}
 	p := newProgress(c.Progress)
 	steps, tell := []installStep{
 		{"image of Fairlead", i.loadImage},
@@ -47,8 +47,11 @@ func (c *Cluster) Install(ctx context.Context) error {
 		}},
 		{"an answer from the example", i.awaitAnswer},
 	}, i.tellNext
-	if c.Cloud != "" {
+	switch {
+	case c.Cloud != "":
 		steps, tell = i.cloudSteps(), i.tellNextInCloud
+	case c.Network == OVN:
+		steps, tell = i.ovnSteps(), i.tellNextOnOVN
 	}
 	for _, step := range steps {
 		if err := p.step(step.name, func(note io.Writer) error { return step.run(ctx, note) }); err != nil {
@@ -67,10 +70,11 @@ type installStep struct {
 
 // installation is an Install under way.
 type installation struct {
-	cluster  *Cluster
-	checkout string // the root of the source tree
-	tag      string // of the image
-	address  string // of the example Service
+	cluster   *Cluster
+	checkout  string // the root of the source tree
+	tag       string // of the image
+	namespace string // of the example Service
+	address   string // of the example Service
 }
 
 // webExample has the Deployment and the Service "web".
@@ -155,10 +159,10 @@ func (i *installation) awaitAnswer(ctx context.Context, note io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	const address = "{.status.loadBalancer.ingress[0].ip}"
-	if err := i.kubectl(ctx, note, "wait", "service/web", "--for", "jsonpath="+address, "--timeout", "5m"); err != nil {
-		return errors.Join(err, i.kubectl(ctx, i.cluster.Progress, "describe", "service/web"))
+	if err := i.kubectl(ctx, note, "wait", "service/web", "--namespace", i.namespace, "--for", "jsonpath="+address, "--timeout", "5m"); err != nil {
+		return errors.Join(err, i.kubectl(ctx, i.cluster.Progress, "describe", "service/web", "--namespace", i.namespace))
 	}
-	out, err := i.prepare(ctx, i.cluster.path("bin", "kubectl"), "get", "service/web", "--output", "jsonpath="+address).Output()
+	out, err := i.prepare(ctx, i.cluster.path("bin", "kubectl"), "get", "service/web", "--namespace", i.namespace, "--output", "jsonpath="+address).Output()
 	if err != nil {
 		return fmt.Errorf("read the address of the Service: %w", err)
 	}

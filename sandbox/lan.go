@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeSwitch makes the namespace with the bridge that is the LAN.
+// makeSwitch makes the namespace with the bridge that is the LAN, and those of other
+// networks.
 func (c *Cluster) makeSwitch() error {
 	name := c.netns(SwitchHost)
 	if hasNetns(name) {
@@ -31,12 +32,14 @@ func (c *Cluster) makeSwitch() error {
 	defer h.Close()
 	// Without a querier on the LAN, a snooping bridge loses multicast.
 	snooping := false
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}, MulticastSnooping: &snooping}
-	if err := h.LinkAdd(bridge); err != nil {
-		return fmt.Errorf("add bridge: %w", err)
-	}
-	if err := h.LinkSetUp(bridge); err != nil {
-		return fmt.Errorf("set bridge up: %w", err)
+	for _, bridgeName := range c.bridges() {
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}, MulticastSnooping: &snooping}
+		if err := h.LinkAdd(bridge); err != nil {
+			return fmt.Errorf("add bridge: %w", err)
+		}
+		if err := h.LinkSetUp(bridge); err != nil {
+			return fmt.Errorf("set bridge up: %w", err)
+		}
 	}
 	return inNetns(name, func() error {
 		// A switch forwards frames past the packet filter and speaks no IP.
@@ -92,7 +95,7 @@ func (c *Cluster) connect(h host) error {
 			return fmt.Errorf("add route %s to %s: %w", r, h.name, err)
 		}
 	}
-	return nil
+	return c.connectOVN(h)
 }
 
 // routes are those to the pods of other nodes, and the default route, which
@@ -165,9 +168,14 @@ func (h host) sysctls() []sysctl {
 	return all
 }
 
-// plug adds a network card to a host and a cable from it to the switch. The
-// card is up and has no address.
+// plug adds a network card to a host and a cable from it to the LAN. The card is
+// up and has no address.
 func (c *Cluster) plug(h host, nic string, mac net.HardwareAddr) error {
+	return c.plugInto(bridgeName, h, nic, mac)
+}
+
+// plugInto is plug for any bridge of the switch.
+func (c *Cluster) plugInto(bridgeName string, h host, nic string, mac net.HardwareAddr) error {
 	port, err := portName(h, nic)
 	if err != nil {
 		return err

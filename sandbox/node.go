@@ -14,15 +14,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"fairlead.io/sandbox/kubeovn"
 )
 
 // startNode starts a node unless it runs. It does not wait for it to be ready.
-func (c *Cluster) startNode(n host) error {
+func (c *Cluster) startNode(ctx context.Context, n host) error {
 	pid, err := c.nodePID(n)
 	if err != nil || pid != 0 {
 		return err
 	}
 	if err := c.connect(n); err != nil {
+		return err
+	}
+	if err := c.startChassis(ctx, n); err != nil {
 		return err
 	}
 	if err := makeCgroup(c.cgroup(n.name)); err != nil {
@@ -76,6 +81,9 @@ func (c *Cluster) killNode(ctx context.Context, n host) error {
 	if err := removeNetns(c.netns(n.name)); err != nil {
 		return err
 	}
+	if err := c.killVMs(ctx, n); err != nil {
+		return err
+	}
 	return removeCgroup(ctx, c.cgroup(n.name))
 }
 
@@ -84,13 +92,16 @@ func (c *Cluster) killNode(ctx context.Context, n host) error {
 // others. A kubelet may also not give itself the label of its role. In a cloud,
 // a Node begins with the taint that the kubelet gives one that it makes itself.
 func (c *Cluster) registerNode(ctx context.Context, client kubernetes.Interface, n host) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{}}}
 	for _, cidr := range n.podCIDRs() {
 		node.Spec.PodCIDRs = append(node.Spec.PodCIDRs, cidr.String())
 	}
 	node.Spec.PodCIDR = node.Spec.PodCIDRs[0]
 	if n == nodeHost(1) {
-		node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+		node.Labels["node-role.kubernetes.io/control-plane"] = ""
+	}
+	if c.Network == OVN {
+		node.Labels[kubeovn.LabelGateway] = "true"
 	}
 	if c.Cloud != "" {
 		node.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}

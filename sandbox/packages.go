@@ -12,9 +12,11 @@ import (
 	"strings"
 )
 
+type debianPackage struct{ name, program string }
+
 // nodePackages are the Debian packages of what nodes run besides Kubernetes,
 // each with a file that tells that it is there.
-var nodePackages = []struct{ name, program string }{
+var nodePackages = []debianPackage{
 	{"containerd", "containerd"},
 	{"runc", "runc"},
 	{"iproute2", "ip"},
@@ -26,6 +28,18 @@ var nodePackages = []struct{ name, program string }{
 	{"curl", "curl"}, // for people, on the client host
 	{"containernetworking-plugins", ""},
 }
+
+// ovnPackages are those of OVN's central part and of chassis.
+var ovnPackages = []debianPackage{
+	{"ovn-central", "ovn-northd"},
+	{"ovn-host", "ovn-controller"},
+	{"openvswitch-switch", "ovs-vswitchd"},
+	{"ethtool", "ethtool"},
+	{"net-tools", "arp"}, // for people, on the client host
+}
+
+// packagesWithService would start a service of their own name with the machine.
+var packagesWithService = []string{"containerd", "ovn-central", "ovn-host", "openvswitch-switch"}
 
 // cniDirs are where distributions put the CNI plugins.
 var cniDirs = []string{"/usr/lib/cni", "/usr/libexec/cni", "/opt/cni/bin"}
@@ -40,9 +54,9 @@ func cniDir() string {
 	return ""
 }
 
-func missingPackages() []string {
+func missingPackages(wanted []debianPackage) []string {
 	var missing []string
-	for _, p := range nodePackages {
+	for _, p := range wanted {
 		if p.program == "" {
 			if cniDir() == "" {
 				missing = append(missing, p.name)
@@ -57,8 +71,12 @@ func missingPackages() []string {
 }
 
 // installPackages installs what is missing, on Debian and its children.
-func installPackages(ctx context.Context, note io.Writer) error {
-	missing := missingPackages()
+func (c *Cluster) installPackages(ctx context.Context, note io.Writer) error {
+	wanted := nodePackages
+	if c.Network == OVN {
+		wanted = slices.Concat(nodePackages, ovnPackages)
+	}
+	missing := missingPackages(wanted)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -80,12 +98,18 @@ func installPackages(ctx context.Context, note io.Writer) error {
 			return err
 		}
 	}
-	if still := missingPackages(); len(still) > 0 {
+	if still := missingPackages(wanted); len(still) > 0 {
 		return fmt.Errorf("install packages: %s still missing", strings.Join(still, ", "))
 	}
-	if _, err := os.Stat("/run/systemd/system"); err == nil && slices.Contains(missing, "containerd") {
-		if err := exec.CommandContext(ctx, "systemctl", "disable", "containerd.service").Run(); err != nil {
-			return fmt.Errorf("disable the unused service containerd: %w", err)
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		return nil
+	}
+	for _, name := range missing {
+		if !slices.Contains(packagesWithService, name) {
+			continue
+		}
+		if err := exec.CommandContext(ctx, "systemctl", "disable", name+".service").Run(); err != nil {
+			return fmt.Errorf("disable the unused service %s: %w", name, err)
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ type state struct {
 	Port       uint16   `json:"port"` // on 127.0.0.1, leads to the API server
 	Cloud      string   `json:"cloud,omitempty"`
 	CloudFlags []string `json:"cloudFlags,omitempty"`
+	Network    string   `json:"network,omitempty"`
 	ProxyMode  string   `json:"proxyMode,omitempty"`
 	CloudPort  uint16   `json:"cloudPort,omitempty"` // on 127.0.0.1, leads to the cloud's API
 	BootID     string   `json:"bootID"`              // of the machine: nothing survives its reboot
@@ -53,7 +54,7 @@ func (c *Cluster) writeState(s state) error {
 }
 
 // open makes sure that the cluster has been started and takes over with how
-// many nodes, and in which cloud.
+// many nodes, in which cloud, and with which network.
 func (c *Cluster) open() error {
 	if err := c.complete(); err != nil {
 		return err
@@ -65,8 +66,8 @@ func (c *Cluster) open() error {
 	if err != nil {
 		return fmt.Errorf("open the sandbox %s: %w", c.Name, err)
 	}
-	if c.Nodes != s.Nodes || c.Cloud != s.Cloud { // readers may be at work
-		c.Nodes, c.Cloud = s.Nodes, s.Cloud
+	if c.Nodes != s.Nodes || c.Cloud != s.Cloud || c.Network != s.Network { // readers may be at work
+		c.Nodes, c.Cloud, c.Network = s.Nodes, s.Cloud, s.Network
 	}
 	if s.ProxyMode != "" && c.ProxyMode != s.ProxyMode {
 		c.ProxyMode = s.ProxyMode

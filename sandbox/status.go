@@ -19,12 +19,12 @@ type Status struct {
 	Hosts        []HostStatus
 }
 
-// HostStatus is what is to be known about a host on the LAN.
+// HostStatus is what is to be known about a host on the LAN, or a VM.
 type HostStatus struct {
 	Name      string
 	Addresses []netip.Addr
 	Cable     bool // plugged in
-	Running   bool // of a node: its processes run; else: the host is there
+	Running   bool // of a node: its processes run; else: it is there
 	Ready     bool // of a node: the API server says so
 }
 
@@ -65,7 +65,12 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		}
 		status.Hosts = append(status.Hosts, s)
 	}
-	return status, nil
+	vms, err := c.VMs()
+	for _, vm := range vms {
+		running := hasNetns(c.netns(vm.Name))
+		status.Hosts = append(status.Hosts, HostStatus{Name: vm.Name, Addresses: without(vm.Addresses), Running: running, Cable: running})
+	}
+	return status, err
 }
 
 func (c *Cluster) readyNodes(ctx context.Context) (map[string]bool, error) {

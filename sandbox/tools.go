@@ -57,6 +57,9 @@ func (c *Cluster) makeImages(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.Network == OVN {
+		return c.makeCentralImage(ctx)
+	}
 	return nil
 }
 

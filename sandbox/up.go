@@ -36,6 +36,9 @@ func (c *Cluster) Up(ctx context.Context) error {
 		if s.Cloud != c.Cloud {
 			return fmt.Errorf("start the sandbox %s: it is up with the cloud %q, not %q; take it down first", c.Name, s.Cloud, c.Cloud)
 		}
+		if s.Network != c.Network {
+			return fmt.Errorf("start the sandbox %s: it is up with the network %q, not %q; take it down first", c.Name, s.Network, c.Network)
+		}
 		if s.ProxyMode != "" && s.ProxyMode != c.ProxyMode {
 			return fmt.Errorf("start the sandbox %s: it is up with kube-proxy in mode %q, not %q; take it down first", c.Name, s.ProxyMode, c.ProxyMode)
 		}
@@ -80,7 +83,7 @@ func (c *Cluster) initialState() (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, CloudFlags: c.CloudFlags, ProxyMode: c.ProxyMode, BootID: bootID()}
+	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, CloudFlags: c.CloudFlags, Network: c.Network, ProxyMode: c.ProxyMode, BootID: bootID()}
 	if c.Cloud != "" {
 		if s.CloudPort, err = FreePort(); err != nil {
 			return state{}, err
@@ -90,7 +93,7 @@ func (c *Cluster) initialState() (state, error) {
 }
 
 func (c *Cluster) startAll(ctx context.Context, p *progress, s state) error {
-	if err := p.step("packages of the nodes", func(note io.Writer) error { return installPackages(ctx, note) }); err != nil {
+	if err := p.step("packages of the nodes", func(note io.Writer) error { return c.installPackages(ctx, note) }); err != nil {
 		return err
 	}
 	var kube string
@@ -129,7 +132,18 @@ func (c *Cluster) startAll(ctx context.Context, p *progress, s state) error {
 			return err
 		}
 	}
-	return p.step("nodes", func(note io.Writer) error { return c.startNodes(ctx, note, c.nodes()) })
+	if c.Network == OVN {
+		if err := p.step("databases of OVN", func(io.Writer) error { return c.startCentral(ctx) }); err != nil {
+			return err
+		}
+	}
+	if err := p.step("nodes", func(note io.Writer) error { return c.startNodes(ctx, note, c.nodes()) }); err != nil {
+		return err
+	}
+	if c.Network == OVN {
+		return p.step("a project of kube-dc", func(io.Writer) error { return c.startProject(ctx) })
+	}
+	return nil
 }
 
 // startNodes starts nodes and waits until they are ready.
@@ -154,7 +168,7 @@ func (c *Cluster) startNodes(ctx context.Context, note io.Writer, nodes []host) 
 		if pid == 0 {
 			start[n] = time.Now()
 		}
-		if err := c.startNode(n); err != nil {
+		if err := c.startNode(ctx, n); err != nil {
 			return err
 		}
 	}

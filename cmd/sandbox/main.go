@@ -47,8 +47,8 @@ func newCommand() *cobra.Command {
 		onHost("cut", "pull the cable out of a host", func(_ context.Context, host string) error { return cluster.Cut(host) }),
 		onHost("heal", "plug the cable in again", func(_ context.Context, host string) error { return cluster.Heal(host) }),
 		onHost("kill", "end a node, or \"control\", as a power failure does", cluster.Kill),
-		onHost("restart", "start a node, or \"control\", again", cluster.Restart),
-		nicCommand(cluster), loadCommand(cluster), imageCommand(), cloudCommand(cluster), nodeInitCommand(), forwardCommand())
+		onHost("restart", "start a node, \"control\", or with OVN \"kube-ovn\", again", cluster.Restart),
+		nicCommand(cluster), loadCommand(cluster), imageCommand(), cloudCommand(cluster), nodeInitCommand(), forwardCommand(), kubeOVNCommand())
 	for _, command := range cloudCommands {
 		cmd.AddCommand(command())
 	}
@@ -79,6 +79,7 @@ func upCommand(c *sandbox.Cluster) *cobra.Command {
 	cmd.Flags().IntVar(&c.Nodes, "nodes", 3, "number of nodes")
 	cmd.Flags().StringVar(&c.Cloud, "cloud", "", "simulated cloud of the nodes: "+strings.Join(sandbox.Clouds(), ", "))
 	cmd.Flags().StringArrayVar(&c.CloudFlags, "cloud-flag", nil, "further flag of the simulated cloud, such as --nics=manual")
+	cmd.Flags().StringVar(&c.Network, "network", "", "network of VMs beside the LAN: "+sandbox.OVN)
 	cmd.Flags().StringVar(&c.ProxyMode, "proxy-mode", "nftables", "how kube-proxy forwards: nftables or iptables")
 	cmd.Flags().BoolVar(&bare, "bare", false, "do not install Fairlead and the examples")
 	return cmd
@@ -146,7 +147,7 @@ func stateOf(h sandbox.HostStatus) string {
 func execCommand(c *sandbox.Cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "exec HOST -- COMMAND [ARGUMENT...]",
-		Short:   "run a command on a node, or on \"client\", \"control\", \"switch\" or \"cloud\"",
+		Short:   "run a command on a node, or on \"client\", \"control\", \"switch\", \"cloud\" or a VM",
 		Example: "  sandbox exec client -- ip neighbour",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

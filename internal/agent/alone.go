@@ -65,8 +65,12 @@ type segment struct {
 	// living: a lost node answered in the last round.
 	living bool
 	// silent is in how many rounds in a row nobody answered for an address while a
-	// witness did answer.
-	silent map[netip.Addr]int
+	// witness did answer, and denied in how many a lost node answered for others.
+	silent, denied map[netip.Addr]int
+}
+
+func newSegment() *segment {
+	return &segment{silent: map[netip.Addr]int{}, denied: map[netip.Addr]int{}}
 }
 
 func newSolitude() *solitude {
@@ -120,7 +124,7 @@ func (s *solitude) allows(addr netip.Addr, ifaces []string, now time.Time) bool 
 		switch {
 		case !seg.witnessed():
 			continue
-		case seg.living && seg.silent[addr] < silentRounds, !seg.living && s.lives(now):
+		case seg.living && seg.denied[addr] < silentRounds, !seg.living && s.lives(now):
 			return false
 		}
 		witnessed = true
@@ -134,9 +138,13 @@ func (s *solitude) allows(addr netip.Addr, ifaces []string, now time.Time) bool 
 func (s *segment) judge(asked []netip.Addr, living map[netip.Addr]bool, witness, fenced bool) {
 	s.asking, s.living = false, len(living) > 0
 	s.rounds++
+	if !s.living {
+		clear(s.denied)
+	}
 	if !witness {
 		s.missed++
 		clear(s.silent)
+		clear(s.denied)
 		return
 	}
 	s.missed = 0
@@ -144,8 +152,12 @@ func (s *segment) judge(asked []netip.Addr, living map[netip.Addr]bool, witness,
 		return // in a moment it may be silent altogether
 	}
 	for _, addr := range asked {
-		if s.silent[addr]++; living[addr] {
+		if s.silent[addr]++; s.living {
+			s.denied[addr]++
+		}
+		if living[addr] {
 			delete(s.silent, addr)
+			delete(s.denied, addr)
 		}
 	}
 }
@@ -215,7 +227,7 @@ func (a *agent) askLAN(now time.Time) {
 	for name, addrs := range sample {
 		seg := s.segments[name]
 		if seg == nil {
-			seg = &segment{silent: map[netip.Addr]int{}}
+			seg = newSegment()
 			s.segments[name] = seg
 		}
 		if seg.asking || now.Before(seg.next) {
@@ -226,7 +238,7 @@ func (a *agent) askLAN(now time.Time) {
 			a.announcer.Listen(slices.Collect(maps.Keys(a.directory.addresses)))
 		}
 		seg.asking = true
-		a.announcer.Survey(name, addrs[:min(len(addrs), maxSample)], a.witnesses(name, hosts[name]))
+		a.announcer.Survey(name, a.questions(name, addrs[:min(len(addrs), maxSample)]), a.witnesses(name, hosts[name]))
 	}
 	if now.Sub(s.reminded) < remindPeriod {
 		return
@@ -286,16 +298,28 @@ func (a *agent) hosts() map[string][]link.Host {
 	return hosts
 }
 
-// witnesses returns hosts that are no nodes, on the segment of an interface, and
-// from which address to ask them.
-func (a *agent) witnesses(iface string, hosts []link.Host) (out []Witness) {
+// questions asks for addresses on an interface.
+func (a *agent) questions(iface string, addrs []netip.Addr) (out []Question) {
+	at := slices.IndexFunc(a.links, func(l link.Link) bool { return l.Name == iface })
+	for _, addr := range addrs {
+		q := Question{Addr: addr}
+		if at >= 0 {
+			q.From = ownAddress(&a.links[at], addr)
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// witnesses asks hosts that are no nodes, on the segment of an interface.
+func (a *agent) witnesses(iface string, hosts []link.Host) (out []Question) {
 	at := slices.IndexFunc(a.links, func(l link.Link) bool { return l.Name == iface })
 	for _, h := range hosts {
 		_, service := a.directory.addresses[h.Addr]
 		if at < 0 || len(out) == maxWitnesses || service || a.directory.nodes.Has(h.Addr) || h.MAC != nil && a.nodeOf(h.MAC) != "" {
 			continue
 		}
-		out = append(out, Witness{Addr: h.Addr, From: ownAddress(&a.links[at], h.Addr)})
+		out = append(out, Question{Addr: h.Addr, From: ownAddress(&a.links[at], h.Addr)})
 	}
 	return out
 }
@@ -360,8 +384,8 @@ func (a *agent) reconsider() {
 	}
 }
 
-// Witness is a host to ask whether a segment is connected.
-type Witness struct {
+// Question is for the host that has Addr.
+type Question struct {
 	Addr netip.Addr
 	From netip.Addr // an address of this node on the same network, if there is one
 }

@@ -327,7 +327,8 @@ func TestSolitudeAllows(t *testing.T) {
 	one, two := []string{"eth0"}, []string{"eth0", "eth1"}
 	witnessed := func(s *solitude, names ...string) {
 		for _, name := range names {
-			s.segments[name] = &segment{rounds: 1, silent: map[netip.Addr]int{}}
+			s.segments[name] = newSegment()
+			s.segments[name].rounds = 1
 		}
 	}
 	for name, c := range map[string]struct {
@@ -350,9 +351,13 @@ func TestSolitudeAllows(t *testing.T) {
 		}, one, false},
 		"it was heard long ago":         {func(s *solitude) { witnessed(s, "eth0"); s.heard["b"] = now.Add(-heardFor) }, one, true},
 		"it was heard with the address": {func(s *solitude) { witnessed(s, "eth0"); s.seen[vip] = now; s.segments["eth0"].silent[vip] = 9 }, one, false},
+		"it answers for the first time": {func(s *solitude) {
+			witnessed(s, "eth0")
+			s.heard["b"], s.segments["eth0"].living, s.segments["eth0"].silent[vip] = now, true, 9
+		}, one, false},
 		"it answers, but not for this": {func(s *solitude) {
 			witnessed(s, "eth0")
-			s.heard["b"], s.segments["eth0"].living, s.segments["eth0"].silent[vip] = now, true, silentRounds
+			s.heard["b"], s.segments["eth0"].living, s.segments["eth0"].denied[vip] = now, true, silentRounds
 		}, one, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -312,7 +312,7 @@ func (f *fakeAnnouncer) Remind() {
 }
 
 // Survey answers after the time that a real one takes.
-func (f *fakeAnnouncer) Survey(iface string, addrs []netip.Addr, witnesses []Witness) {
+func (f *fakeAnnouncer) Survey(iface string, addrs, witnesses []Question) {
 	f.mu.Lock()
 	f.asked++
 	f.mu.Unlock()
@@ -323,13 +323,13 @@ func (f *fakeAnnouncer) Survey(iface string, addrs []netip.Addr, witnesses []Wit
 			return
 		}
 		f.mu.Lock()
-		n := News{Survey: true, Interface: iface, Asked: addrs, Answers: Answers{}}
-		for _, w := range witnesses {
-			addrs = append(slices.Clone(addrs), w.Addr)
+		n := News{Survey: true, Interface: iface, Answers: Answers{}}
+		for _, q := range addrs {
+			n.Asked = append(n.Asked, q.Addr)
 		}
-		for _, addr := range addrs {
-			if mac := f.hosts[addr]; mac != nil && !f.silent {
-				n.Answers[addr] = mac
+		for _, q := range slices.Concat(addrs, witnesses) {
+			if mac := f.hosts[q.Addr]; mac != nil && !f.silent {
+				n.Answers[q.Addr] = mac
 			}
 		}
 		f.mu.Unlock()

@@ -99,7 +99,7 @@ type Announcer interface {
 	Listen(addrs []netip.Addr)
 	// Survey asks on an interface who has addresses, and whether witnesses are there.
 	// The answer is in News.
-	Survey(iface string, addrs []netip.Addr, witnesses []Witness)
+	Survey(iface string, addrs, witnesses []Question)
 	// Remind announces all addresses once more.
 	Remind()
 	News() <-chan News

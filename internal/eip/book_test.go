@@ -104,7 +104,7 @@ func (w *world) rowsAt(a netip.Addr, ports []lb.Port) (out []Row, err error) {
 // compareBook checks that looks at one Service or EIp say the same as one at everything.
 func (w *world) compareBook(whole *View) {
 	w.t.Helper()
-	if w.book == nil {
+	if w.book == nil || w.book.serves != w.serves {
 		w.book = &bookOf{Book: NewBook(w.serves)}
 	}
 	w.tell(w.book)

@@ -126,9 +126,9 @@ func (b *Book) EIps(namespace string) (out []types.NamespacedName) {
 	return out
 }
 
-// Services are those of the backend's classes in a namespace.
+// Services are those of a namespace, of any type and class.
 func (b *Book) Services(namespace string) (out []types.NamespacedName) {
-	for name := range b.space(namespace).claims {
+	for name := range b.space(namespace).services {
 		out = append(out, types.NamespacedName{Namespace: namespace, Name: name})
 	}
 	return out

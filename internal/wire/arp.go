@@ -71,7 +71,7 @@ func decodeARP(b []byte) (sign, bool) {
 	case !ok || a.op != arpRequest && a.op != arpReply:
 		return sign{}, false
 	case a.sender.IsUnspecified():
-		return sign{a.target, a.senderMAC, true}, a.op == arpRequest
+		return sign{addr: a.target, mac: a.senderMAC, asks: true}, a.op == arpRequest
 	}
-	return sign{a.sender, a.senderMAC, false}, true
+	return sign{addr: a.sender, mac: a.senderMAC, answers: a.op == arpReply && a.target != a.sender}, true
 }

@@ -63,6 +63,9 @@ type sign struct {
 	mac  mac
 	// asks: mac asks whether it may use addr. Otherwise it uses it.
 	asks bool
+	// answers: somebody has asked for addr. Who asked in an IPv6 probe gets an answer that
+	// looks like an announcement (RFC 4861 §7.2.4).
+	answers bool
 }
 
 // decode returns what a frame says, if it says anything. It takes frames from

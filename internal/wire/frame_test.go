@@ -33,21 +33,21 @@ func TestFrames(t *testing.T) {
 	}{
 		{"gratuitous request",
 			"ffffffffffff 020000000001 0806 0001 0800 06 04 0001 020000000001 c0000201 000000000000 c0000201",
-			must(announcement(v4, testMAC, Plain)), sign{v4, testMAC, false}},
+			must(announcement(v4, testMAC, Plain)), sign{addr: v4, mac: testMAC}},
 		{"gratuitous reply",
 			"ffffffffffff 020000000001 0806 0001 0800 06 04 0002 020000000001 c0000201 020000000001 c0000201",
-			must(announcement(v4, testMAC, Reply)), sign{v4, testMAC, false}},
+			must(announcement(v4, testMAC, Reply)), sign{addr: v4, mac: testMAC}},
 		{"ARP probe",
 			"ffffffffffff 020000000001 0806 0001 0800 06 04 0001 020000000001 00000000 000000000000 c0000201",
-			must(question(v4, testMAC)), sign{v4, testMAC, true}},
+			must(question(v4, testMAC)), sign{addr: v4, mac: testMAC, asks: true}},
 		{"unsolicited advertisement", "333300000001 020000000001 86dd 60000000 0020 3a ff " +
 			"20010db8000000000000000000123456 ff020000000000000000000000000001 " +
 			"88 00 905c 20000000 20010db8000000000000000000123456 02 01 020000000001",
-			must(announcement(v6, testMAC, Plain)), sign{v6, testMAC, false}},
+			must(announcement(v6, testMAC, Plain)), sign{addr: v6, mac: testMAC}},
 		{"solicitation of DAD", "3333ff123456 020000000001 86dd 60000000 0018 3a ff " +
 			"00000000000000000000000000000000 ff0200000000000000000001ff123456 " +
 			"87 00 e41e 00000000 20010db8000000000000000000123456",
-			must(question(v6, testMAC)), sign{v6, testMAC, true}},
+			must(question(v6, testMAC)), sign{addr: v6, mac: testMAC, asks: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := hex.EncodeToString(test.frame)
@@ -85,16 +85,19 @@ func TestOtherFrames(t *testing.T) {
 		frame []byte
 		says  sign // nothing if zero
 	}{
-		{"advertisement without option", na(), sign{v6, testMAC, false}},
+		{"advertisement without option", na(), sign{addr: v6, mac: testMAC}},
 		{"advertisement for another MAC", build(&ndp.NeighborAdvertisement{TargetAddress: v6, Options: []ndp.Option{
-			&ndp.LinkLayerAddress{Direction: ndp.Target, Addr: other[:]}}}, peer), sign{v6, other, false}},
+			&ndp.LinkLayerAddress{Direction: ndp.Target, Addr: other[:]}}}, peer), sign{addr: v6, mac: other}},
 		{"solicitation by a user", build(&ndp.NeighborSolicitation{TargetAddress: v6, Options: []ndp.Option{
-			&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: other[:]}}}, peer), sign{peer, other, false}},
+			&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: other[:]}}}, peer), sign{addr: peer, mac: other}},
 		{"router solicitation", build(&ndp.RouterSolicitation{}, peer), sign{}},
 		{"wrong checksum", damaged(na(), 57), sign{}},
 		{"forwarded", damaged(na(), 21), sign{}},
 		{"not ICMPv6", damaged(na(), 20), sign{}},
-		{"ordinary ARP request", arp{op: arpRequest, senderMAC: other, sender: v4.Next(), target: v4}.broadcast(), sign{v4.Next(), other, false}},
+		{"ordinary ARP request", arp{op: arpRequest, senderMAC: other, sender: v4.Next(), target: v4}.broadcast(), sign{addr: v4.Next(), mac: other}},
+		{"ARP reply to a host", arp{op: arpReply, senderMAC: other, sender: v4, target: v4.Next()}.broadcast(), sign{addr: v4, mac: other, answers: true}},
+		{"ARP reply to a probe", arp{op: arpReply, senderMAC: other, sender: v4, target: netip.IPv4Unspecified()}.broadcast(), sign{addr: v4, mac: other, answers: true}},
+		{"solicited advertisement", build(&ndp.NeighborAdvertisement{TargetAddress: v6, Solicited: true}, peer), sign{addr: v6, mac: testMAC, answers: true}},
 		{"ARP reply from nowhere", arp{op: arpReply, senderMAC: other, sender: netip.IPv4Unspecified(), target: v4}.broadcast(), sign{}},
 		{"ARP without sender's MAC", arp{op: arpReply, sender: v4, target: v4}.broadcast(), sign{}},
 		{"ARP question for nothing", arp{op: arpRequest, senderMAC: other, sender: netip.IPv4Unspecified(), target: netip.IPv4Unspecified()}.broadcast(), sign{}},

@@ -89,12 +89,12 @@ func decodeND(b []byte, from mac) (sign, bool) {
 	}
 	switch m := message.(type) {
 	case *ndp.NeighborAdvertisement:
-		return sign{m.TargetAddress, linkLayer(m.Options, ndp.Target, from), false}, true
+		return sign{addr: m.TargetAddress, mac: linkLayer(m.Options, ndp.Target, from), answers: m.Solicited}, true
 	case *ndp.NeighborSolicitation:
 		if source.IsUnspecified() {
-			return sign{m.TargetAddress, from, true}, true
+			return sign{addr: m.TargetAddress, mac: from, asks: true}, true
 		}
-		return sign{source, linkLayer(m.Options, ndp.Source, from), false}, true
+		return sign{addr: source, mac: linkLayer(m.Options, ndp.Source, from)}, true
 	}
 	return sign{}, false
 }

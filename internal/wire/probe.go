@@ -31,12 +31,15 @@ var probePace = pacer{every: time.Millisecond, burst: 20}
 type probe struct {
 	ours  func(net.HardwareAddr) bool
 	found chan mac
-	// answersOnly: other hosts that ask for the address, too, do not count.
+	// answersOnly: other hosts that ask for the address, too, or announce it, do not
+	// count.
 	answersOnly bool
+	// unsolicited: answers look like announcements.
+	unsolicited bool
 }
 
 func (p *probe) notice(s sign) {
-	if p.ours != nil && p.ours(s.mac.hardware()) || p.answersOnly && s.asks {
+	if p.ours != nil && p.ours(s.mac.hardware()) || p.answersOnly && (s.asks || !s.answers && !p.unsolicited) {
 		return
 	}
 	select {

@@ -20,17 +20,19 @@ type Question struct {
 	Addr netip.Addr
 	// From, if valid, is an address of this host on the interface, of the same family.
 	// Then the question is an ordinary one, which every host answers, and which does
-	// not look as if somebody wanted to have Addr.
+	// not look as if somebody wanted to have Addr. Without it, IPv6 hosts that announce
+	// Addr at the same moment seem to answer.
 	From netip.Addr
 }
 
 // Survey asks several questions at once and returns the MAC of the first host that
-// answered each. Who only asks for an address at the same moment does not have it.
+// answered each. Who only asks for an address at the same moment does not have it, and
+// who announces it may not hear the question.
 func (p *Port) Survey(ctx context.Context, questions []Question) (map[netip.Addr]net.HardwareAddr, error) {
 	probes := make(map[netip.Addr]*probe, len(questions))
 	for _, q := range questions {
 		if probes[q.Addr] == nil {
-			probes[q.Addr] = &probe{found: make(chan mac, 1), answersOnly: true}
+			probes[q.Addr] = &probe{found: make(chan mac, 1), answersOnly: true, unsolicited: q.Addr.Is6() && !q.ordinary()}
 			p.listenFor(q.Addr, probes[q.Addr])
 			defer p.forget(q.Addr, probes[q.Addr])
 		}
@@ -71,8 +73,10 @@ func (p *Port) Survey(ctx context.Context, questions []Question) (map[netip.Addr
 	}
 }
 
+func (q Question) ordinary() bool { return q.From.IsValid() && q.From.Is4() == q.Addr.Is4() }
+
 func (q Question) frame(own mac) ([]byte, error) {
-	if !q.From.IsValid() || q.From.Is4() != q.Addr.Is4() {
+	if !q.ordinary() {
 		return question(q.Addr, own)
 	}
 	if q.Addr.Is4() {

@@ -9,7 +9,7 @@ import (
 )
 
 // A survey finds who has addresses, by both kinds of questions, and counts nobody who
-// only asks for one.
+// only asks for one, or announces one without having heard the question.
 func TestSurvey(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
@@ -30,9 +30,23 @@ func TestSurvey(t *testing.T) {
 					_, _ = c.Probe(asking, f.another, nil)
 				}
 			}()
-			answers, err := b.Survey(t.Context(), []Question{{Addr: f.vip}, {Addr: f.another}, witness, {Addr: f.vip}})
+			announced := make(chan error, 1)
+			deaf := f.vip.Next().Next()
+			go func() {
+				for asking.Err() == nil {
+					if err := c.Announce(deaf); err != nil {
+						announced <- err
+						return
+					}
+				}
+				announced <- nil
+			}()
+			answers, err := b.Survey(t.Context(), []Question{{Addr: f.vip}, {Addr: f.another}, witness, {Addr: f.vip}, {Addr: deaf, From: witness.From}})
 			stop()
 			<-asked
+			if err := <-announced; err != nil {
+				t.Fatal(err)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

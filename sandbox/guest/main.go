@@ -59,9 +59,12 @@ func pause() error {
 // web answers until a signal tells it to end, and then until no packet for it can be
 // under way any more: load balancers hear of its end later than it does.
 func web(port string) error {
-	name, err := os.Hostname()
-	if err != nil {
-		return err
+	name := os.Getenv("GUEST_NAME") // of a VM, which shares the machine's
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return err
+		}
 	}
 	if node := os.Getenv("NODE_NAME"); node != "" {
 		name += " on " + node

@@ -1,9 +1,11 @@
 // Package kubeovn stands in for kube-ovn where it cannot be had: it allocates addresses
 // for OvnEips as kube-ovn-controller does, in the same order of writes, and gives Vpcs
-// their gateways. It knows neither Fairlead nor OVN's database.
+// their gateways. [Network] makes the rest of what they ask for in OVN's northbound
+// database. It does not know Fairlead.
 package kubeovn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -13,7 +15,9 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -31,6 +35,8 @@ const finalizer = "kubeovn.io/kube-ovn-controller"
 type Allocator struct {
 	// Full: it finds no free address any more.
 	Full atomic.Bool
+	// NeverReady: it allocates addresses, but OvnEips do not become ready.
+	NeverReady atomic.Bool
 
 	client client.Client
 	cache  cache.Cache
@@ -137,25 +143,32 @@ func (a *Allocator) turn(ctx context.Context) error {
 func (a *Allocator) serve(ctx context.Context, e *api.OvnEip, subnets []api.Subnet, all []api.OvnEip) error {
 	switch {
 	case e.DeletionTimestamp != nil:
+		if used, err := a.translated(ctx, e); err != nil || used {
+			return err
+		}
 		return a.patch(ctx, e, `{"metadata":{"finalizers":null}}`, false)
 	case e.Status.Ready:
 		return nil
 	}
-	address := e.Spec.V4IP
-	if e.Status.V4IP == "" {
-		if address = a.free(e, subnets, all); address == "" {
+	v4, v6 := e.Spec.V4IP, e.Spec.V6IP
+	if e.Status.V4IP == "" && e.Status.V6IP == "" {
+		var ok bool
+		if v4, v6, ok = a.free(e, subnets, all); !ok {
 			return nil
 		}
 	}
-	const mac = "02:00:00:00:00:07"
+	mac := cmp.Or(e.Spec.MACAddress, mac(e.Name))
 	for _, change := range []struct {
 		text   string
 		status bool
 	}{
-		{fmt.Sprintf(`{"metadata":{"finalizers":[%q],"labels":{"ovn.kubernetes.io/subnet":%q,"ovn.kubernetes.io/ovn_eip_type":"lrp","ovn.kubernetes.io/eip_v4_ip":%q}},"spec":{"v4Ip":%q,"macAddress":%q,"type":"lrp"}}`, finalizer, e.Spec.ExternalSubnet, address, address, mac), false},
-		{fmt.Sprintf(`{"status":{"v4Ip":%q,"macAddress":%q,"type":"lrp"}}`, address, mac), true},
+		{fmt.Sprintf(`{"metadata":{"finalizers":[%q],"labels":{"ovn.kubernetes.io/subnet":%q,"ovn.kubernetes.io/ovn_eip_type":"lrp","ovn.kubernetes.io/eip_v4_ip":%q,"ovn.kubernetes.io/eip_v6_ip":%q}},"spec":{"v4Ip":%q,"v6Ip":%q,"macAddress":%q,"type":"lrp"}}`, finalizer, e.Spec.ExternalSubnet, v4, strings.ReplaceAll(v6, ":", "."), v4, v6, mac), false},
+		{fmt.Sprintf(`{"status":{"v4Ip":%q,"v6Ip":%q,"macAddress":%q,"type":"lrp"}}`, v4, v6, mac), true},
 		{`{"status":{"ready":true}}`, true},
 	} {
+		if strings.Contains(change.text, `"ready"`) && a.NeverReady.Load() {
+			return nil
+		}
 		if err := a.patch(ctx, e, change.text, change.status); err != nil {
 			return err
 		}
@@ -171,40 +184,84 @@ func (a *Allocator) patch(ctx context.Context, e *api.OvnEip, text string, statu
 	return a.client.Patch(ctx, e, change)
 }
 
-// free is the address that e gets: the one that it asks for, or the lowest free one.
-func (a *Allocator) free(e *api.OvnEip, subnets []api.Subnet, all []api.OvnEip) string {
+// free are the addresses that e gets: the one that it asks for, or the lowest free ones,
+// one of each family that the subnet has.
+func (a *Allocator) free(e *api.OvnEip, subnets []api.Subnet, all []api.OvnEip) (v4, v6 string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	usable := func(x netip.Addr) bool {
 		return !a.Full.Load() && !a.refused[x] && !slices.ContainsFunc(all, func(o api.OvnEip) bool {
-			return o.Name != e.Name && (o.Status.V4IP == x.String() || o.Spec.MACAddress != "" && o.Spec.V4IP == x.String())
+			return o.Name != e.Name && (has(o.Status.V4IP, o.Status.V6IP, x) || o.Spec.MACAddress != "" && has(o.Spec.V4IP, o.Spec.V6IP, x))
 		})
 	}
 	for _, s := range subnets {
-		p, err := netip.ParsePrefix(s.Spec.CIDRBlock)
-		if s.Name != e.Spec.ExternalSubnet || err != nil {
+		if s.Name != e.Spec.ExternalSubnet {
 			continue
 		}
-		if x, err := netip.ParseAddr(e.Spec.V4IP); err == nil {
-			if p.Contains(x) && usable(x) {
-				return x.String()
+		for cidr := range strings.SplitSeq(s.Spec.CIDRBlock, ",") {
+			p, err := netip.ParsePrefix(cidr)
+			if err != nil {
+				continue
 			}
-			return ""
-		}
-		// Neither the network's own address, nor the last one, which is for broadcasts.
-		for x := p.Masked().Addr().Next(); p.Contains(x.Next()); x = x.Next() {
-			if usable(x) && !excluded(s, x) {
-				return x.String()
+			x := pick(p, e.Spec.V4IP, func(x netip.Addr) bool { return usable(x) && !excluded(s, x) }, usable)
+			switch {
+			case !x.IsValid():
+				return "", "", false
+			case x.Is4():
+				v4 = x.String()
+			default:
+				v6 = x.String()
 			}
 		}
 	}
-	return ""
+	return v4, v6, v4 != "" || v6 != ""
+}
+
+func has(v4, v6 string, x netip.Addr) bool { return v4 == x.String() || v6 == x.String() }
+
+// pick returns the address of a network that is asked for, if it is usable, else the
+// lowest one that may be given: neither the network's own address, nor the last one,
+// which is for broadcasts.
+func pick(p netip.Prefix, asked string, may, usable func(netip.Addr) bool) netip.Addr {
+	if x, err := netip.ParseAddr(asked); err == nil && x.Is4() == p.Addr().Is4() {
+		if p.Contains(x) && usable(x) {
+			return x
+		}
+		return netip.Addr{}
+	}
+	for x := p.Masked().Addr().Next(); p.Contains(x.Next()); x = x.Next() {
+		if may(x) {
+			return x
+		}
+	}
+	return netip.Addr{}
+}
+
+// translated says whether a rule still uses the address: kube-ovn waits for its end.
+func (a *Allocator) translated(ctx context.Context, e *api.OvnEip) (bool, error) {
+	for _, kind := range append([]string{dnatRule}, ruleKinds...) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(api.GroupVersion.WithKind(kind + "List"))
+		err := a.client.List(ctx, list)
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, o := range list.Items {
+			if name, _, _ := unstructured.NestedString(o.Object, "spec", "ovnEip"); name == e.Name {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // excluded says whether a subnet keeps an address: it is the gateway, or in excludeIps,
 // which are addresses and ranges a..b.
 func excluded(s api.Subnet, x netip.Addr) bool {
-	for _, text := range append(slices.Clone(s.Spec.ExcludeIPs), s.Spec.Gateway) {
+	for _, text := range append(slices.Clone(s.Spec.ExcludeIPs), strings.Split(s.Spec.Gateway, ",")...) {
 		from, to, isRange := strings.Cut(text, "..")
 		if !isRange {
 			to = from

@@ -9,13 +9,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed crds/*.yaml
+//go:embed crds/*.yaml rules/*.yaml
 var files embed.FS
 
 // CRDs returns the definitions of kube-ovn's and kube-dc's kinds, as far as Fairlead uses
 // them, ordered by name.
-func CRDs() []*apiextensionsv1.CustomResourceDefinition {
-	paths, err := fs.Glob(files, "crds/*.yaml")
+func CRDs() []*apiextensionsv1.CustomResourceDefinition { return definitions("crds/*.yaml") }
+
+// RuleCRDs returns the definitions of kube-ovn's kinds that [Network] reads besides:
+// OvnSnatRule and OvnFip.
+func RuleCRDs() []*apiextensionsv1.CustomResourceDefinition { return definitions("rules/*.yaml") }
+
+func definitions(pattern string) []*apiextensionsv1.CustomResourceDefinition {
+	paths, err := fs.Glob(files, pattern)
 	if err != nil {
 		panic(fmt.Sprintf("list the embedded definitions: %v", err))
 	}

@@ -77,18 +77,18 @@ func newAnnouncer() *announcer {
 	return &announcer{news: make(chan agent.News), closed: make(chan struct{})}
 }
 
-func (*announcer) Protocol() string                             { return "layer2" }
-func (*announcer) Follow([]link.Link)                           {}
-func (*announcer) Own(netip.Addr, []string)                     {}
-func (*announcer) Adopt(netip.Addr, []string)                   {}
-func (*announcer) Disown(netip.Addr, string)                    {}
-func (*announcer) Commit()                                      {}
-func (*announcer) Allow(string, time.Time)                      {}
-func (*announcer) Defend(netip.Addr, string) bool               { return true }
-func (*announcer) Listen([]netip.Addr)                          {}
-func (*announcer) Remind()                                      {}
-func (*announcer) Survey(string, []netip.Addr, []agent.Witness) {}
-func (a *announcer) News() <-chan agent.News                    { return a.news }
+func (*announcer) Protocol() string                                  { return "layer2" }
+func (*announcer) Follow([]link.Link)                                {}
+func (*announcer) Own(netip.Addr, []string)                          {}
+func (*announcer) Adopt(netip.Addr, []string)                        {}
+func (*announcer) Disown(netip.Addr, string)                         {}
+func (*announcer) Commit()                                           {}
+func (*announcer) Allow(string, time.Time)                           {}
+func (*announcer) Defend(netip.Addr, string) bool                    { return true }
+func (*announcer) Listen([]netip.Addr)                               {}
+func (*announcer) Remind()                                           {}
+func (*announcer) Survey(string, []agent.Question, []agent.Question) {}
+func (a *announcer) News() <-chan agent.News                         { return a.news }
 
 func (a *announcer) Probe(addr netip.Addr, _ []string, _ func(net.HardwareAddr) bool) {
 	a.running.Go(func() {

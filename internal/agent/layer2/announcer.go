@@ -262,17 +262,18 @@ func (a *Announcer) Probe(addr netip.Addr, interfaces []string, ours func(net.Ha
 
 // Survey asks on an interface who has addresses, and whether witnesses are there. The
 // answer is in News.
-func (a *Announcer) Survey(iface string, addrs []netip.Addr, witnesses []agent.Witness) {
+func (a *Announcer) Survey(iface string, addrs, witnesses []agent.Question) {
 	var questions []wire.Question
-	for _, addr := range addrs {
-		questions = append(questions, wire.Question{Addr: addr})
+	result := agent.News{Survey: true, Interface: iface}
+	for _, q := range addrs {
+		questions = append(questions, wire.Question(q))
+		result.Asked = append(result.Asked, q.Addr)
 	}
-	for _, w := range witnesses {
-		questions = append(questions, wire.Question{Addr: w.Addr, From: w.From})
+	for _, q := range witnesses {
+		questions = append(questions, wire.Question(q))
 	}
 	p := a.ports[iface]
 	a.running.Go(func() {
-		result := agent.News{Survey: true, Interface: iface, Asked: addrs}
 		if p != nil && len(questions) > 0 {
 			answers, err := p.wire.Survey(a.ctx, questions)
 			if err != nil && a.ctx.Err() == nil {

@@ -1,0 +1,109 @@
+package ovn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/site"
+)
+
+// rowOf is the UUID of a Service's row, once router and switch have it.
+func rowOf(ctx context.Context, service string) (string, error) {
+	uuid, err := cluster.Nbctl(ctx, "--bare", "--columns=_uuid", "find", "Load_Balancer", "name="+namespace+"-"+service+"-tcp")
+	if err != nil {
+		return "", err
+	}
+	uuid = strings.TrimSpace(uuid)
+	if uuid == "" {
+		return "", errors.New("there is no row")
+	}
+	for table, name := range map[string]string{"Logical_Router": namespace, "Logical_Switch": namespace + "-default"} {
+		attached, err := cluster.Nbctl(ctx, "--bare", "--columns=load_balancer", "find", table, "name="+name)
+		if err != nil {
+			return "", err
+		}
+		if !slices.Contains(strings.Fields(attached), uuid) {
+			return "", fmt.Errorf("%s does not have it", name)
+		}
+	}
+	return uuid, nil
+}
+
+// kube-ovn-controller deletes all load balancers that it does not know whenever it starts.
+// They are back, and serve.
+func TestKubeOVNStartsAgain(t *testing.T) {
+	vips, before := map[string]netip.Addr{}, map[string]string{}
+	for i := range 3 {
+		s := newService(fmt.Sprintf("kept-%d", i), 80)
+		vips[s.Name] = publish(t, s)
+		var err error
+		if before[s.Name], err = rowOf(t.Context(), s.Name); err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+	}
+	if err := cluster.Restart(t.Context(), sandbox.KubeOVN); err != nil {
+		t.Fatal(err)
+	}
+	for s, vip := range vips {
+		eventually(t, "the row of "+s+" is back", func() error {
+			now, err := rowOf(t.Context(), s)
+			if err == nil && now == before[s] {
+				err = errors.New("it is still the old one")
+			}
+			return err
+		})
+		answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
+	}
+}
+
+// activeChassis is the node through which the router is reached.
+func activeChassis(ctx context.Context) (string, error) {
+	port, err := cluster.Sbctl(ctx, "--bare", "--columns=chassis", "find", "Port_Binding", "logical_port=cr-"+namespace+"-ext-public")
+	if err != nil {
+		return "", err
+	}
+	name, err := cluster.Sbctl(ctx, "--bare", "--columns=name", "list", "Chassis", strings.TrimSpace(port))
+	return strings.TrimSpace(name), err
+}
+
+// The node that the router is reached through loses its power. Another one takes over.
+func TestActiveChassisDies(t *testing.T) {
+	vip := publish(t, newService("survivor", 80))
+	answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
+	node, err := activeChassis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if node != "node1" { // it is the first choice, and has no VM
+		t.Fatalf("the active chassis is %q, want node1", node)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := cluster.Restart(ctx, node); err != nil {
+			t.Error(err)
+		}
+		if _, err := site.Shell(ctx, cluster, "kubectl rollout status -n kube-system deployment/fairlead-controller --timeout=3m"); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := cluster.Kill(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	eventually(t, "somebody answers again", func() error {
+		_, err := get(t.Context(), sandbox.ClientHost, vip, 80)
+		return err
+	})
+	t.Logf("an answer %v after the death of %s", time.Since(begin).Round(100*time.Millisecond), node)
+	answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
+	if now, err := activeChassis(t.Context()); err != nil || now == node {
+		t.Errorf("the active chassis is %q (%v)", now, err)
+	}
+}
