@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -111,7 +113,8 @@ func (w *kubeDC) install(guide, line string) {
 	if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\\\n", "")), " "), line) {
 		w.Errorf("%s does not say %q", guide, line)
 	}
-	args := strings.Fields(strings.TrimSuffix(strings.TrimPrefix(line, "helm "), " --wait")) // there are no nodes
+	line = strings.TrimSuffix(strings.TrimPrefix(line, "helm "), " --wait") // there are no nodes
+	args := strings.Fields(strings.ReplaceAll(line, "'", ""))
 	if strings.Contains(line, "ovn.enabled") {
 		args = append(args, "--set", "ovn.northbound={"+w.where+"}")
 	}
@@ -283,4 +286,103 @@ func TestKubeDCAndMetalLBInOneRelease(t *testing.T) {
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metallbNamespace}})
 	w.install("kube-dc.md", "helm install fairlead charts/fairlead --namespace kube-system --set loadBalancerClass=metallb --set metallb.namespace=metallb-system --set ovn.enabled=true")
 	w.serves("kube-system:fairlead", "kube-system:fairlead", w.start("kube-system", "fairlead"))
+}
+
+// What kube-dc-manager has made stays as it is, there and back: address, EIp, OvnEip and
+// row. What Fairlead leaves behind keeps nobody from deleting it.
+func TestKubeDCThereAndBack(t *testing.T) {
+	const guide = "migrate-from-kube-dc.md"
+	w := newKubeDC(t)
+	w.leftByManager("web", "168.119.17.55")
+	before := w.row("web")
+	w.install(guide, "helm upgrade --install fairlead charts/fairlead --namespace kube-system --set ovn.enabled=true --set ovn.eips=serve --set 'classes[0].name=,classes[0].backend=ovn,classes[1].name=fairlead.io/ovn,classes[1].backend=ovn'")
+	p := w.start("kube-system", "fairlead")
+	eventually(t, "the row is taken over", func(context.Context) error {
+		if row := w.row("web"); !strings.Contains(row, "vendor=fairlead") {
+			return fmt.Errorf("it is %s", row)
+		}
+		return nil
+	})
+	w.has("web", "168.119.17.55")
+	if row := w.row("web"); row[:36] != before[:36] || !strings.Contains(row, "168.119.17.55:80=10.1.0.40:31416") {
+		t.Errorf("the row was %s, and is %s", before, row)
+	}
+	eventually(t, "the EIp is served", func(ctx context.Context) error {
+		if e, err := w.eip(ctx, "slb-web-bc6y7"); err != nil || !slices.Equal(e.GetFinalizers(), []string{"fairlead.io/eip"}) {
+			return fmt.Errorf("%v, %w", e, err)
+		}
+		return nil
+	})
+	p.Kill()
+
+	w.install(guide, "helm upgrade fairlead charts/fairlead --namespace kube-system --reuse-values --set ovn.eips=use")
+	back := w.start("kube-system", "fairlead")
+	eventually(t, "no EIp has a finalizer", func(ctx context.Context) error {
+		for _, name := range []string{"default-gw", "slb-web-bc6y7"} {
+			if e, err := w.eip(ctx, name); err != nil || len(e.GetFinalizers()) > 0 {
+				return fmt.Errorf("%v, %w", e, err)
+			}
+		}
+		return nil
+	})
+	w.has("web", "168.119.17.55")
+	if text := p.Log.String() + back.Log.String(); strings.Contains(text, "forbidden") || strings.Contains(text, `"ERROR"`) {
+		t.Errorf("the rights of the release do not suffice:\n%s", text)
+	}
+	back.Kill()
+	w.helm("uninstall", "fairlead", "--namespace", "kube-system")
+	w.has("web", "168.119.17.55")
+	e, err := w.eip(t.Context(), "slb-web-bc6y7")
+	if err != nil || w.row("web")[:36] != before[:36] {
+		t.Errorf("%v, %v, row %s", e, err, w.row("web"))
+	}
+	if err := w.c.Delete(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := w.eip(t.Context(), e.GetName()); err == nil {
+		t.Errorf("it cannot be deleted: %v", e)
+	}
+}
+
+// leftByManager has a Service with what kube-dc's manager makes for it.
+func (w *kubeDC) leftByManager(name, address string) {
+	w.Helper()
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: name},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "client", Port: 80}}}}
+	w.create(s)
+	w.create(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: ptr.To("client"), Port: ptr.To(int32(31416))}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.40"}}}})
+	ovn := "eip-slb-" + name + "-bc6y7"
+	w.create(w.object("kubeovn.io/v1", "OvnEip", "", ovn, map[string]any{"externalSubnet": "ext-public", "type": "lrp", "v4Ip": address}))
+	eip := w.object("kube-dc.com/v1", "EIp", project, "slb-"+name+"-bc6y7", map[string]any{})
+	w.create(eip)
+	status := map[string]any{"status": map[string]any{"ipAddress": address, "ovnEIpRef": ovn, "ownershipType": "Exclusive", "ready": true, "deleteReleased": true,
+		"owners": []any{map[string]any{"type": "Service", "ownerRef": name}}}}
+	w.patchStatus(eip, status)
+	w.patchStatus(s, map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": []any{map[string]any{"ip": address}}}}})
+	row := project + "-" + name + "-tcp"
+	w.nb.Ctl("lb-add", row, address+":80", "10.1.0.40:31416", "tcp", "--", "lr-lb-add", project, row, "--", "ls-lb-add", project+"-default", row,
+		"--", "set", "Load_Balancer", row, "external_ids:vendor=kube-ovn")
+}
+
+func (w *kubeDC) patchStatus(o client.Object, patch map[string]any) {
+	w.Helper()
+	raw, err := json.Marshal(patch)
+	if err == nil {
+		err = w.c.Status().Patch(w.Context(), o, client.RawPatch(types.MergePatchType, raw))
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *kubeDC) eip(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	o := w.object("kube-dc.com/v1", "EIp", project, name, nil)
+	return o, w.c.Get(ctx, client.ObjectKeyFromObject(o), o)
+}
+
+// row is the Service's, with its UUID in the first 36 characters.
+func (w *kubeDC) row(service string) string {
+	w.Helper()
+	return w.nb.Ctl("--no-headings", "--format=csv", "--data=bare", "--columns=_uuid,name,vips,external_ids", "find", "Load_Balancer", "name="+project+"-"+service+"-tcp")
 }
