@@ -74,6 +74,10 @@ type Projects struct {
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName] // EIps
 	wake   func(...types.NamespacedName)
 	looked atomic.Bool // which kinds there are is known
+	// companions are Services whose companions are to be looked at, and companionsKnown say
+	// whether all of these have been read.
+	companions      workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	companionsKnown []func() bool
 }
 
 // New returns the projects of a cluster. Run fills its cache.
@@ -90,7 +94,7 @@ func New(o Options) (*Projects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client for projects: %w", err)
 	}
-	reader, err := cache.New(apiretry.Config(o.REST, o.Log), cache.Options{Scheme: s, DefaultTransform: cache.TransformStripManagedFields()})
+	reader, err := cache.New(apiretry.Config(o.REST, o.Log), cache.Options{Scheme: s, DefaultTransform: cache.TransformStripManagedFields(), ByObject: companionCache()})
 	if err != nil {
 		return nil, fmt.Errorf("create cache of projects: %w", err)
 	}
@@ -100,7 +104,7 @@ func New(o Options) (*Projects, error) {
 	}
 	set.Cache = reader
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 30*time.Second)
-	return &Projects{o: o, cache: reader, client: writer, kinds: set, queue: workqueue.NewTypedRateLimitingQueue(limiter)}, nil
+	return &Projects{o: o, cache: reader, client: writer, kinds: set, queue: workqueue.NewTypedRateLimitingQueue(limiter), companions: workqueue.NewTypedRateLimitingQueue(limiter)}, nil
 }
 
 // workers is how many EIps are worked on at the same time.
@@ -111,6 +115,7 @@ const workers = 4
 func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
 	p.wake = wake
 	context.AfterFunc(ctx, p.queue.ShutDown)
+	context.AfterFunc(ctx, p.companions.ShutDown)
 	ended := make(chan error, 1)
 	go func() { ended <- p.cache.Start(ctx) }()
 	if err := p.follow(ctx); err != nil {
@@ -128,6 +133,14 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 	}()
 	for range workers {
 		go p.work(ctx)
+	}
+	if !p.o.DryRun {
+		if err := p.followCompanions(ctx); err != nil {
+			return err
+		}
+		for range companionWorkers {
+			go p.workCompanions(ctx)
+		}
 	}
 	return <-ended
 }
