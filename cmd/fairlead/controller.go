@@ -128,9 +128,6 @@ or anywhere with access to the API server.`,
 		if o.Config, err = sigma.configuration(o.Config, getenv); err != nil {
 			return err
 		}
-		if err := checkOVN(o.Config, getenv); err != nil {
-			return err
-		}
 		logs.level = ccm.level(logs.level)
 		if o.Log, err = logs.logger(os.Stderr, o.Config.ClusterName); err != nil {
 			return err
@@ -145,12 +142,12 @@ or anywhere with access to the API server.`,
 		o.REST.Host = cmp.Or(ccm.master, o.REST.Host)
 		logIgnoredFlags(f, o.Log, ccmIgnored...)
 		setup.Add(&o, names)
+		if err := addOVN(c.Context(), &o, getenv, cloud); err != nil {
+			return err
+		}
 		var n nodes.Options
 		ccm.nodes(&n)
 		if err := addClouds(c.Context(), &o, inCloud{getenv: getenv, nodes: n, services: cloud, adoptFrom: adoptFrom, podImage: cmp.Or(sigma.podImage, imageRepository+":"+version)}); err != nil {
-			return err
-		}
-		if err := checkBackends(&o); err != nil {
 			return err
 		}
 		o.Reasons, o.Version = reasons.All, version

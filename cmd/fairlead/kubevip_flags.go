@@ -77,7 +77,7 @@ func servedClasses(c *config.Configuration, metallb *metallbFlags, environ []str
 	names, err := config.KubeVIPClassesFrom(environ)
 	switch {
 	case metallb.flags.Changed("lb-class"):
-		return c.OnlyClass(metallb.class), nil
+		return c.OnlyClass(metallb.class)
 	case err != nil || names == nil:
 		return c, err
 	}

@@ -94,7 +94,7 @@ type metallbFlags struct {
 
 func (m *metallbFlags) add(f *pflag.FlagSet) {
 	m.flags = f
-	f.StringVar(&m.class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from IPAddressPools and Pools, instead of the classes of the configuration")
+	f.StringVar(&m.class, "lb-class", "", "serve only Services of this spec.loadBalancerClass, from IPAddressPools and Pools, instead of the classes of the configuration; those with backend ovn stay")
 	f.StringVar(&m.namespace, "metallb-namespace", env("METALLB_NAMESPACE", defaultMetalLBNamespace), "namespace of MetalLB's objects; those in other namespaces have no effect; $METALLB_NAMESPACE sets the default")
 	f.Uint16Var(&m.metricsPort, "port", 0, "port for /metrics, on all addresses of the machine, instead of --metrics-address; 0 disables metrics")
 	f.Uint16Var(&m.healthPort, "health-probe-port", 0, "port for /healthz and /readyz, instead of --health-address")

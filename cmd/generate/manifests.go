@@ -66,6 +66,18 @@ metadata:
 #
 # Rendered from charts/fairlead by "make generate". Do not edit.
 `
+	kubedcHeader = `# Fairlead for the projects of kube-dc, without Helm: Services without a class get an
+# EIp, and a load balancer on the OVN router of their project.
+#
+#   kubectl apply -f kube-dc.yaml
+#
+# Stop kube-dc-manager before, or let it serve EIps: docs/guides/migrate-from-kube-dc.md.
+# If the northbound database uses TLS, set ovn.northbound in the ConfigMap to
+# ["ssl:ovn-nb.kube-system.svc:6641"]: the certificates are those of kube-ovn's Secret
+# kube-ovn-tls.
+#
+# Rendered from charts/fairlead by "make generate". Do not edit.
+`
 	kubevipHeader = `# Fairlead in the place of kube-vip's cloud provider, without Helm: it gives Services
 # addresses from the ConfigMap kubevip in kube-system, and kube-vip announces them.
 #
@@ -100,6 +112,8 @@ func manifests() (files, error) {
 		"deploy/cloudscale.yaml": {cloudscaleHeader, []string{"--namespace", cloudNamespace, "--set", "cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet",
 			"--set", "controller.extraArgs={--allow-untagged-cloud,--v=3,--concurrent-service-syncs=16}"}},
 		"deploy/cloudsigma.yaml": {cloudsigmaHeader, []string{"--namespace", cloudNamespace, "--set", "cloudsigma.enabled=true,controller.kind=DaemonSet"}},
+		"deploy/kube-dc.yaml": {kubedcHeader, []string{"--namespace", cloudNamespace, "--set", "ovn.enabled=true",
+			"--set", "controller.tolerations[0].key=node-role.kubernetes.io/control-plane,controller.tolerations[0].operator=Exists"}},
 		"deploy/kube-vip.yaml": {kubevipHeader, []string{"--namespace", cloudNamespace, "--set", "kubeVip.provider=true,kubeVip.names=true,controller.replicas=1",
 			"--set", "controller.tolerations[0].key=node-role.kubernetes.io/control-plane,controller.tolerations[0].operator=Exists"}},
 		"deploy/metallb-crds.yaml": {metallbKindsHeader, []string{"--namespace", metallbNamespace, "--show-only", "templates/metallb-crds.yaml"}},

@@ -320,17 +320,27 @@ func (c *Configuration) Class(name string) *Class {
 
 // OnlyClass returns c with one class in place of all others, as MetalLB's flag
 // --lb-class asks for: that of the name, "" being Services without a class,
-// announced from pools of MetalLB's kinds and our own. Classes of backend "ovn" stay:
-// nodes announce nothing for them.
-func (c *Configuration) OnlyClass(name string) *Configuration {
+// announced from pools of MetalLB's kinds and our own.
+func (c *Configuration) OnlyClass(name string) (*Configuration, error) {
+	return c.announcing("--lb-class", Class{Name: name, Backend: Announce, Pools: []lb.Dialect{metallbPools, lb.Native}})
+}
+
+// announcing returns c with other classes in place of its own. who asks for them is
+// about nothing but what nodes announce, so classes of backend "ovn" stay; it is an
+// error if one of them is asked for.
+func (c *Configuration) announcing(who string, classes ...Class) (*Configuration, error) {
 	out := *c
-	out.Classes = []Class{{Name: name, Backend: Announce, Pools: []lb.Dialect{metallbPools, lb.Native}}}
+	out.Classes = classes
 	for _, class := range c.Classes {
-		if class.Backend == OVN && class.Name != name {
-			out.Classes = append(out.Classes, class)
+		if class.Backend != OVN {
+			continue
 		}
+		if out.Class(class.Name) != nil {
+			return nil, fmt.Errorf("%s is %q, but the configuration has this class with backend %q; choose another class for one of them", who, class.Name, OVN)
+		}
+		out.Classes = append(out.Classes, class)
 	}
-	return &out
+	return &out, nil
 }
 
 // Uses says whether any class may use pools of the dialect.

@@ -114,7 +114,10 @@ func TestOnlyClass(t *testing.T) {
 	before := Default()
 	before.ClusterName = "prod"
 	for _, name := range []string{"metallb", ""} {
-		c := before.OnlyClass(name)
+		c, err := before.OnlyClass(name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if c.ClusterName != "prod" || len(c.Classes) != 1 || len(before.Classes) != 2 {
 			t.Errorf("%q: got %+v, and %+v is left", name, c, before)
 		}
@@ -130,8 +133,9 @@ func TestOnlyClass(t *testing.T) {
 
 func TestUses(t *testing.T) {
 	c := &Configuration{Classes: []Class{{Pools: []lb.Dialect{lb.Native}}}}
-	if !c.Uses(lb.Native) || c.Uses(metallbPools) || !c.OnlyClass("x").Uses(metallbPools) {
-		t.Errorf("%+v", c)
+	only, err := c.OnlyClass("x")
+	if err != nil || !c.Uses(lb.Native) || c.Uses(metallbPools) || !only.Uses(metallbPools) {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -275,10 +275,9 @@ func (c *Configuration) OnlyKubeVIPClasses(names []string) (*Configuration, erro
 	if slices.Contains(c.Backends(), KubeVIP) {
 		return nil, fmt.Errorf("$%s, $%s and $%s only apply when Fairlead announces; here kube-vip announces, and the configuration or $%s selects its Services", envClassName, envClassOnly, envClassLegacy, EnvKubeVIPClassMode)
 	}
-	out := *c
-	out.Classes = nil
+	var classes []Class
 	for _, name := range names {
-		out.Classes = append(out.Classes, Class{Name: name, Backend: Announce, Pools: []lb.Dialect{kubevipPools, lb.Native, metallbPools}})
+		classes = append(classes, Class{Name: name, Backend: Announce, Pools: []lb.Dialect{kubevipPools, lb.Native, metallbPools}})
 	}
-	return &out, nil
+	return c.announcing("$"+envClassName, classes...)
 }

@@ -1,16 +1,12 @@
 package config
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"fairlead.io/internal/ovsdb"
 )
 
 // EIpMode says who serves kube-dc's EIps.
@@ -33,7 +29,7 @@ const defaultNorthbound = "tcp:ovn-nb.kube-system.svc:6641"
 
 func (o OVNOptions) validate() (errs []error) {
 	for i, text := range o.Northbound {
-		if err := checkEndpoint(text); err != nil {
+		if _, err := ovsdb.ParseEndpoint(text); err != nil {
 			errs = append(errs, fmt.Errorf("ovn.northbound[%d]: %w", i, err))
 		}
 	}
@@ -48,66 +44,31 @@ func (o OVNOptions) validate() (errs []error) {
 
 // Endpoints of the northbound database: those of the file, else those of the environment,
 // else kube-ovn's.
-func (o OVNOptions) Endpoints(getenv func(string) string) ([]string, error) {
-	out, from := slices.Clone(o.Northbound), "ovn.northbound"
-	if len(out) == 0 {
-		out, from = strings.Split(getenv(EnvNorthbound), ","), "$"+EnvNorthbound
+func (o OVNOptions) Endpoints(getenv func(string) string) ([]ovsdb.Endpoint, error) {
+	texts, from := o.Northbound, "ovn.northbound"
+	if len(texts) == 0 {
+		texts, from = strings.Split(getenv(EnvNorthbound), ","), "$"+EnvNorthbound
 		if strings.TrimSpace(getenv(EnvNorthbound)) == "" {
-			out = []string{defaultNorthbound}
+			texts = []string{defaultNorthbound}
 		}
 	}
-	secure := false
-	for i := range out {
-		out[i] = strings.TrimSpace(out[i])
-		if err := checkEndpoint(out[i]); err != nil {
+	var out []ovsdb.Endpoint
+	for _, text := range texts {
+		e, err := ovsdb.ParseEndpoint(text)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", from, err)
 		}
-		secure = secure || strings.HasPrefix(out[i], "ssl:")
+		out = append(out, e)
 	}
-	if secure {
-		if err := o.checkFiles(); err != nil {
-			return nil, err
+	if slices.ContainsFunc(out, func(e ovsdb.Endpoint) bool { return e.TLS }) {
+		if _, err := o.Files().Config(); err != nil {
+			return nil, fmt.Errorf("ovn.ca, ovn.certificate and ovn.key: %w", err)
 		}
 	}
 	return out, nil
 }
 
-// checkEndpoint says what is wrong with an endpoint.
-func checkEndpoint(text string) error {
-	scheme, rest, _ := strings.Cut(strings.TrimSpace(text), ":")
-	switch scheme {
-	case "unix":
-		if !filepath.IsAbs(rest) {
-			return fmt.Errorf("%q: the path of a unix socket must be absolute", text)
-		}
-	case "tcp", "ssl":
-		host, port, err := net.SplitHostPort(rest)
-		if err != nil || host == "" || strings.ContainsAny(host, " ,/") {
-			return fmt.Errorf("%q is not %s:HOST:PORT", text, scheme)
-		}
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return fmt.Errorf("%q: %q is not a port", text, port)
-		}
-	default:
-		return fmt.Errorf("%q must begin with unix:, tcp: or ssl: and does not", text)
-	}
-	return nil
-}
-
-// checkFiles reads the files that endpoints with ssl: need.
-func (o OVNOptions) checkFiles() error {
-	if o.CA == "" || o.Certificate == "" || o.Key == "" {
-		return errors.New("endpoints of the northbound database with ssl: need ovn.ca, ovn.certificate and ovn.key")
-	}
-	ca, err := os.ReadFile(o.CA)
-	if err != nil {
-		return fmt.Errorf("ovn.ca: %w", err)
-	}
-	if !x509.NewCertPool().AppendCertsFromPEM(ca) {
-		return fmt.Errorf("ovn.ca: %s has no certificate", o.CA)
-	}
-	if _, err := tls.LoadX509KeyPair(o.Certificate, o.Key); err != nil {
-		return fmt.Errorf("ovn.certificate and ovn.key: %w", err)
-	}
-	return nil
+// Files are those that endpoints with ssl: need.
+func (o OVNOptions) Files() ovsdb.TLSFiles {
+	return ovsdb.TLSFiles{CA: o.CA, Certificate: o.Certificate, Key: o.Key}
 }

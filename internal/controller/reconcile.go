@@ -51,6 +51,7 @@ type services struct {
 	inventory *inventory // nil if the backend has none
 	memos     memos
 	orphans   orphans
+	pass      pass
 	// running counts reconciles under way.
 	running atomic.Int32
 }
@@ -60,6 +61,7 @@ type services struct {
 func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	c.running.Add(1)
 	defer c.running.Add(-1)
+	defer c.pass.looked(req.NamespacedName)
 	if c.suspended.Load() {
 		return reconcile.Result{}, nil
 	}
@@ -74,8 +76,7 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	class := c.classes.of(s)
 	switch whose := c.classes.whose(s); {
 	case whose != "" && whose != c.name: // another's, also to be let go
-		c.forget(s.Key)
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, c.hand(ctx, s.Key)
 	case class == nil:
 		return c.leave(ctx, s)
 	case c.inventory.pending():
@@ -142,6 +143,18 @@ func (c *services) vanish(ctx context.Context, key types.NamespacedName) error {
 		}
 	}
 	c.giveBack(key)
+	c.forget(key)
+	return nil
+}
+
+// hand leaves a Service to another backend. What was made for it outside goes, where the
+// Service itself does not keep it.
+func (c *services) hand(ctx context.Context, key types.NamespacedName) error {
+	if c.memos.knows(key) {
+		if err := c.backend.vanished(ctx, key); err != nil {
+			return fmt.Errorf("backend %s, service %s of another class: %w", c.name, key, err)
+		}
+	}
 	c.forget(key)
 	return nil
 }

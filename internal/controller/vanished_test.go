@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"fairlead.io/internal/backend"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
@@ -55,5 +56,28 @@ func TestDeletedServiceVanishesFromBackend(t *testing.T) {
 	}
 	if len(b.removed) != 1 || b.removed[0] != "web" || len(b.forgot) != 1 || holds() {
 		t.Errorf("removed %v, forgot %v", b.removed, b.forgot)
+	}
+}
+
+// What was made for a Service goes also if the Service is another backend's now.
+func TestServiceOfAnotherClassVanishesFromBackend(t *testing.T) {
+	b := &vanisher{}
+	conf := &config.Configuration{Classes: []config.Class{{Name: "", Backend: "one"}, {Name: "two", Backend: "two"}}}
+	web := serviceOf("web", "two", false)
+	c := commonOf(classesOf(conf, map[config.Backend]backend.Backend{"one": b, "two": &forgetful{}}), objectsOf(t, web), nil)
+	svc := &services{common: c, name: "one", backend: c.classes.backends["one"]}
+	s := kubeapi.Service(web)
+	request := reconcile.Request{NamespacedName: s.Key}
+	if _, err := svc.Reconcile(t.Context(), request); err != nil || len(b.removed) > 0 {
+		t.Errorf("a stranger's was removed: %v, %v", b.removed, err)
+	}
+	svc.memos.of(s, nil, time.Now())
+	b.err = errors.New("away")
+	if _, err := svc.Reconcile(t.Context(), request); err == nil || !svc.memos.knows(s.Key) {
+		t.Errorf("forgotten although it was not removed: %v", err)
+	}
+	b.err = nil
+	if _, err := svc.Reconcile(t.Context(), request); err != nil || len(b.removed) != 1 || svc.memos.knows(s.Key) {
+		t.Errorf("removed %v, %v", b.removed, err)
 	}
 }

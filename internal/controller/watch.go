@@ -73,9 +73,11 @@ func watchServices(mgr manager.Manager, svc *services, wakes *waker, imports *im
 	}
 	if runner, ok := svc.backend.Backend.(backend.Runner); ok {
 		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			defer svc.pass.stop()
 			return runner.Run(ctx, func(services ...types.NamespacedName) {
 				if len(services) == 0 {
 					services = svc.all(ctx)
+					svc.beginPass(ctx, services)
 				}
 				wakes.wake(services...)
 			})

@@ -21,6 +21,8 @@ type Binding struct {
 	// else has its ports there.
 	EIp       string
 	Addresses []netip.Addr
+	// Former are addresses of another EIp that it publishes and still has.
+	Former []netip.Addr
 	// Subnet is the external subnet of the addresses; "" if that is not known.
 	Subnet string
 	// Reason is why it does not have what it asks for; nil if it has, or will have soon.
@@ -67,9 +69,8 @@ func (v *View) Service(uid types.UID) (out Binding) {
 			break
 		}
 	}
-	if out.Reason != nil {
-		kept := out.Reason.Keeping(out.Addresses)
-		out.Reason = &kept
+	if r := b.current; r != nil && len(out.Addresses) > 0 && r.object.Name != out.EIp && b.lost[r] == nil && r.fip == "" {
+		out.Former = slices.DeleteFunc(ofFamilies(b.Service, r.addresses), func(a netip.Addr) bool { return slices.Contains(out.Addresses, a) })
 	}
 	return out
 }

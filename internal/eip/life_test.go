@@ -269,6 +269,36 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// Who goes from ovn.eips: serve to use leaves EIps to somebody else: no finalizer stays on
+// them, and no status is written. One that was being deleted still gives its address back.
+func TestLeave(t *testing.T) {
+	w := newWorld(t)
+	w.eip("user", api.EIpSpec{})
+	w.eip("doomed", api.EIpSpec{})
+	w.service("web", kubedc.Wish{}, 80)
+	w.service("held", kubedc.Wish{EIp: "doomed"}, 80)
+	w.settle()
+	was := w.address("web")
+	remove1(w, w.eips, "doomed")
+	w.settle()
+	given := w.eips["doomed"].Status.OvnEIpRef
+	w.serves, w.writes = false, nil
+	w.settle()
+	for name, e := range w.eips {
+		if slices.Contains(e.Finalizers, Finalizer) {
+			t.Errorf("EIp %s has finalizers %v", name, e.Finalizers)
+		}
+	}
+	if w.eips["user"] == nil || w.eips["doomed"] != nil || w.ovn[given] != nil || w.address("web") != was {
+		t.Errorf("EIps %v, OvnEips %v; web has %s, had %s", w.eips, w.ovn, w.address("web"), was)
+	}
+	for _, write := range w.writes {
+		if !strings.Contains(write, "finalizers") && !strings.HasPrefix(write, "delete OvnEip "+given) {
+			t.Errorf("writes %s", write)
+		}
+	}
+}
+
 // Whatever fails, and wherever the process ends, nothing is leaked, no address is released
 // while rows have it, and in the end everybody has what he asks for.
 func TestFaults(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	api "fairlead.io/api/kubedc"
 	"fairlead.io/api/kubeovn"
 	"fairlead.io/internal/lb"
 )
@@ -27,7 +28,7 @@ func (v *View) EIp(name string) (lb.Plan, time.Duration) {
 	}
 	switch {
 	case !v.Serves:
-		return lb.Plan{}, 0
+		return v.leave(r), 0
 	case r.object.DeletionTimestamp != nil:
 		return v.end(r), 0
 	case !slices.Contains(r.object.Finalizers, Finalizer):
@@ -67,12 +68,33 @@ func (v *View) end(r *record) lb.Plan {
 		return lb.Plan{}
 	}
 	if len(v.blockers(r)) > 0 || v.RowsUnknown {
+		if !v.Serves {
+			return lb.Plan{} // its status is somebody else's
+		}
 		steps, _ := v.report(r)
 		return plan(steps)
 	}
 	if e.Spec.ChildRef == "" && o != nil && o.DeletionTimestamp == nil && !v.gateway(o) {
 		return plan([]lb.Step{remove("OvnEip", o, "its EIp is deleted", lb.ImpactNone)})
 	}
+	return v.unmark(e)
+}
+
+// leave lets an EIp go that was served here, and that somebody else serves now. One that
+// was being deleted goes as it would have.
+func (v *View) leave(r *record) lb.Plan {
+	switch e := r.object; {
+	case !slices.Contains(e.Finalizers, Finalizer):
+		return lb.Plan{}
+	case e.DeletionTimestamp != nil:
+		return v.end(r)
+	default:
+		return v.unmark(e)
+	}
+}
+
+// unmark takes our finalizer from an EIp.
+func (v *View) unmark(e *api.EIp) lb.Plan {
 	list := slices.DeleteFunc(slices.Clone(e.Finalizers), func(f string) bool { return f == Finalizer })
 	return plan([]lb.Step{patch("EIp", e, map[string]any{"metadata": map[string]any{"finalizers": list}}, false, lb.Change{Field: "finalizers", From: Finalizer, To: "none"})})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -145,7 +146,7 @@ func (d *DB) Await(key string, cfg int64) {
 }
 
 // Owned is a row of this cluster.
-type Owned struct{ UUID, Name, Service, ServiceUID string }
+type Owned struct{ Kind, UUID, Name, Service, ServiceUID string }
 
 // Rows are all of this cluster, sorted by UUID.
 func (d *DB) Rows() ([]Owned, error) {
@@ -158,7 +159,13 @@ func (d *DB) Rows() ([]Owned, error) {
 	for service, ids := range d.replica.byOwner {
 		for id := range ids {
 			l := d.replica.balancers[id]
-			out = append(out, Owned{id, l.Name, service, l.ExternalIDs[KeyServiceUID]})
+			out = append(out, Owned{kindBalancer, id, l.Name, service, l.ExternalIDs[KeyServiceUID]})
+		}
+	}
+	for service, ids := range d.replica.filters.byOwner {
+		for id := range ids {
+			g := d.replica.filters.groups[id]
+			out = append(out, Owned{kindFilter, id, g.name, service, g.ids[KeyServiceUID]})
 		}
 	}
 	slices.SortFunc(out, func(a, b Owned) int { return strings.Compare(a.UUID, b.UUID) })
@@ -180,6 +187,12 @@ func (d *DB) Removal(uuids ...string) (lb.Plan, error) {
 			last := &v.Plan.Steps[len(v.Plan.Steps)-1]
 			last.Body = remove{was: l.clone(), exact: true}
 		}
+		if g := d.replica.filters.groups[id]; g != nil && ownerOf(g.ids, d.cluster) != "" {
+			f := &Filter{UUID: id, Name: g.name, ExternalIDs: maps.Clone(g.ids)}
+			v.removeFilter(f)
+			last := &v.Plan.Steps[len(v.Plan.Steps)-1]
+			last.Body = removeFilter{was: f, exact: true}
+		}
 	}
 	return v.Plan, nil
 }
@@ -188,11 +201,11 @@ func (d *DB) Removal(uuids ...string) (lb.Plan, error) {
 type handler DB
 
 // Tables chooses what is monitored.
-func (h *handler) Tables(s ovsdb.Schema) (map[string][]string, error) {
+func (h *handler) Tables(s ovsdb.Schema) (map[string]ovsdb.Monitored, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.schema = s
-	return columnsOf(s)
+	return monitored(s)
 }
 
 // Begin starts a new copy. All Services are looked at again: what has changed meanwhile is

@@ -26,6 +26,10 @@ type Service struct {
 	Gateway string
 
 	Listeners []Listener // none: nothing of the Service shall be left
+	// Restricted says that only Sources may connect from outside. Strict says that
+	// nothing is written where that cannot be enforced.
+	Restricted, Strict bool
+	Sources            []netip.Prefix
 	// Affinity is how long a client stays with one backend; 0 is not at all.
 	Affinity time.Duration
 	// TakeOver are addresses that this Service is known to have from another controller.

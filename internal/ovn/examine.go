@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -27,17 +28,21 @@ type View struct {
 	// Had says that the Service has a row already, and Drift that it was as it is to be
 	// when it was last looked at.
 	Had, Drift bool
+	// Unfiltered is why the Service's sources cannot be filtered; "" if they can be, or
+	// need not be. Refused says that nothing is written for that.
+	Unfiltered string
+	Refused    bool
 }
 
 // Blocked says that nothing can be written.
-func (v *View) Blocked() bool { return v.RouterMissing || len(v.Conflicts) > 0 }
+func (v *View) Blocked() bool { return v.RouterMissing || len(v.Conflicts) > 0 || v.Refused }
 
 // standing is what of a view is worth another look, besides its plan.
 func (v *View) standing() string {
-	if !v.Blocked() && !v.GatewayMissing && v.MissingSwitches == nil && v.Contested == nil && v.Outside == nil && len(v.Gateways) < 2 {
+	if !v.Blocked() && !v.GatewayMissing && v.MissingSwitches == nil && v.Contested == nil && v.Outside == nil && v.Unfiltered == "" && len(v.Gateways) < 2 {
 		return "" // as most are
 	}
-	return fmt.Sprint(v.RouterMissing, v.MissingSwitches, v.GatewayMissing, v.Conflicts, v.Contested, v.Outside, len(v.Gateways))
+	return fmt.Sprint(v.RouterMissing, v.MissingSwitches, v.GatewayMissing, v.Conflicts, v.Contested, v.Outside, v.Unfiltered, len(v.Gateways))
 }
 
 // Kinds of objects in plans.
@@ -84,6 +89,7 @@ func Examine(s *Service, seen *Seen) *View {
 		for _, l := range seen.Owned {
 			v.remove(l, "")
 		}
+		v.filter(s, nil, seen)
 		return v
 	}
 	rows, outside := s.rows(seen.Networks)
@@ -108,10 +114,16 @@ func Examine(s *Service, seen *Seen) *View {
 			v.Conflicts = append(v.Conflicts, r)
 		}
 	}
-	if len(v.Conflicts) > 0 {
+	drops, why := s.drops()
+	v.Unfiltered = cmp.Or(why, unguarded(seen.Entrances))
+	v.Refused = s.Strict && v.Unfiltered != ""
+	if v.Blocked() {
 		return v
 	}
 	v.plan(s, rows, matches, seen)
+	if why == "" { // else a filter that is there stays: it is better than none
+		v.filter(s, drops, seen)
+	}
 	return v
 }
 

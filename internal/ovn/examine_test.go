@@ -18,7 +18,7 @@ var (
 
 // place is a project with nothing in it.
 func place() *Seen {
-	return &Seen{Cluster: "c1", Held: map[string][]Holder{}, Holders: []Holder{router, inside}, Gateways: []string{"shalb-dev-ext-public"},
+	return &Seen{Cluster: "c1", Entrances: []Entrance{{"shalb-dev-ext-public", []string{"p1"}}}, Held: map[string][]Holder{}, Holders: []Holder{router, inside}, Gateways: []string{"shalb-dev-ext-public"},
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("fd00::/64")}}
 }
 
@@ -81,6 +81,32 @@ func TestExamine(t *testing.T) {
 			other(seen, l)
 			seen.Rivals = []Rival{{VIP: "168.119.17.52:2379", Protocol: "tcp", UUID: "a", Name: l.Name, On: router}}
 		}, nil},
+		"sources": {func(s *Service, seen *Seen) { only(s, "192.0.2.0/24"); own(seen, made("a")) }, []string{
+			"create source filter " + filterName + ": only for 192.0.2.0/24 (new connections)"}},
+		"sources as they are to be": {func(s *Service, seen *Seen) { only(s, "192.0.2.0/24"); own(seen, made("a")); filtered(s, seen) }, nil},
+		"other sources, and a port made again": {func(s *Service, seen *Seen) {
+			only(s, "192.0.2.0/24")
+			own(seen, made("a"))
+			filtered(s, seen)
+			only(s, "198.51.100.0/24", "2001:db8::/32")
+			seen.Entrances[0].Peers = []string{"p2", "p3"}
+		}, []string{"update source filter " + filterName + ": ports 1 → 2, rules 1 → 1, only for 198.51.100.0/24, 2001:db8::/32 (new connections)"}},
+		"sources no more": {func(s *Service, seen *Seen) {
+			only(s, "192.0.2.0/24")
+			own(seen, made("a"))
+			filtered(s, seen)
+			s.Restricted = false
+		}, []string{"delete source filter " + filterName}},
+		"sources of a Service that is gone": {func(s *Service, seen *Seen) {
+			only(s, "192.0.2.0/24")
+			filtered(s, seen)
+			s.Listeners = nil
+		}, []string{"delete source filter " + filterName}},
+		"sources that cannot be filtered": {func(s *Service, seen *Seen) {
+			only(s, "192.0.2.0/24")
+			s.Strict = true
+			seen.Entrances[0].Peers = nil
+		}, nil},
 		"not taken over: another Fairlead's": {func(s *Service, seen *Seen) {
 			s.TakeOver = []netip.Addr{netip.MustParseAddr("168.119.17.52")}
 			l := made("a")
@@ -138,6 +164,7 @@ func FuzzReplica(f *testing.F) {
 		r := newReplica("c1", schemaFor(t))
 		w := web()
 		w.TakeOver = []netip.Addr{netip.MustParseAddr("168.119.17.52")}
+		w.Restricted = len(data)%2 == 0
 		for len(data) >= 4 {
 			r.apply(updateOf(data))
 			data = data[4:]
@@ -151,13 +178,34 @@ func FuzzReplica(f *testing.F) {
 					fresh.heldBy.add(l, h.uuid)
 				}
 			}
-			for name, pair := range map[string][2]multi{"owner": {r.byOwner, fresh.byOwner}, "name": {r.byName, fresh.byName}, "vip": {r.byVIP, fresh.byVIP}, "holder": {r.byHolderName, fresh.byHolderName}, "held": {r.heldBy, fresh.heldBy}} {
+			for id, p := range r.ports {
+				fresh.portsByName.add(p.name, id)
+			}
+			for id, to := range r.filters.ports {
+				fresh.filters.peers.add(to, id)
+			}
+			for id, g := range r.filters.groups {
+				if owner := ownerOf(g.ids, "c1"); owner != "" {
+					fresh.filters.byOwner.add(owner, id)
+				}
+				for a := range g.rules {
+					fresh.filters.byRule.add(a, id)
+				}
+			}
+			for name, pair := range map[string][2]multi{"port": {r.portsByName, fresh.portsByName}, "peer": {r.filters.peers, fresh.filters.peers}, "filter": {r.filters.byOwner, fresh.filters.byOwner}, "rule": {r.filters.byRule, fresh.filters.byRule},
+				"owner": {r.byOwner, fresh.byOwner}, "name": {r.byName, fresh.byName}, "vip": {r.byVIP, fresh.byVIP}, "holder": {r.byHolderName, fresh.byHolderName}, "held": {r.heldBy, fresh.heldBy}} {
 				if diff := cmp.Diff(pair[1], pair[0]); diff != "" {
 					t.Fatalf("index by %s: %s", name, diff)
 				}
 			}
 			for _, step := range Examine(w, r.observe(w)).Plan.Steps {
 				if step.ID == "" {
+					continue
+				}
+				if step.Kind == kindFilter {
+					if g := r.filters.groups[step.ID]; ownerOf(g.ids, "c1") != w.Key() {
+						t.Fatalf("%s touches %+v", step, g)
+					}
 					continue
 				}
 				if l := r.balancers[step.ID]; l.owner("c1") != w.Key() && (step.Verb == lb.VerbDelete && step.Kind == kindBalancer || !w.mayTakeOver(l)) {

@@ -43,6 +43,9 @@ type Seen struct {
 	Gateways      []string
 	GatewayRouter bool
 	Version       string // of northd
+
+	Filters   []*Filter  // the Service's, sorted by UUID
+	Entrances []Entrance // of the router, sorted by name; only for Services with sources
 }
 
 // observe returns what concerns a Service. Nothing of it changes later.
@@ -50,6 +53,7 @@ func (r *replica) observe(s *Service) *Seen {
 	out := &Seen{Cluster: r.cluster, Held: map[string][]Holder{}, Version: r.version}
 	out.Owned = r.clones(r.byOwner[s.Key()])
 	if len(s.Listeners) == 0 {
+		r.observeFilters(s, out)
 		return out
 	}
 	namesakes := set{}
@@ -70,6 +74,7 @@ func (r *replica) observe(s *Service) *Seen {
 		slices.SortFunc(out.Held[l.UUID], compareHolders)
 	}
 	r.observePlace(s, out)
+	r.observeFilters(s, out)
 	r.observeRivals(s, out)
 	return out
 }

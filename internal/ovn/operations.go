@@ -60,8 +60,58 @@ func (t *transaction) add(p lb.Plan) {
 				t.guards = append(t.guards, ovsdb.Assert(tableLoadBalancer, ovsdb.ByUUID(b.was.UUID), ovsdb.Row{"external_ids": ovsdb.MapOf(b.was.ExternalIDs)}))
 			}
 			t.rows = append(t.rows, ovsdb.Delete(tableLoadBalancer, ovsdb.ByUUID(b.was.UUID)))
+		default:
+			t.addFilter(b)
 		}
 	}
+}
+
+// addFilter has the steps about filters. Rules that no port group has any more are gone:
+// the database removes them.
+func (t *transaction) addFilter(body any) {
+	switch b := body.(type) {
+	case createFilter:
+		// The name is ours alone. A row that has it and does not say so was changed.
+		t.rows = append(t.rows, ovsdb.Delete(tablePortGroup, ovsdb.Where{{"name", "==", b.name}}))
+		rules := t.addRules(b.matches, b.owner)
+		t.rows = append(t.rows, ovsdb.Insert(tablePortGroup, "", ovsdb.Row{
+			"name": b.name, "ports": uuids(b.ports), "acls": rules, "external_ids": ovsdb.MapOf(b.owner),
+		}))
+	case changeFilter:
+		t.guards = append(t.guards, ovsdb.Assert(tablePortGroup, ovsdb.ByUUID(b.was.UUID), ovsdb.Row{"name": b.was.Name}))
+		columns := ovsdb.Row(maps.Clone(b.columns))
+		if b.matches != nil {
+			columns["acls"] = t.addRules(b.matches, b.owner)
+		}
+		t.rows = append(t.rows, ovsdb.Update(tablePortGroup, ovsdb.ByUUID(b.was.UUID), columns))
+	case removeFilter:
+		if b.exact {
+			t.guards = append(t.guards, ovsdb.Assert(tablePortGroup, ovsdb.ByUUID(b.was.UUID), ovsdb.Row{"external_ids": ovsdb.MapOf(b.was.ExternalIDs)}))
+		}
+		t.rows = append(t.rows, ovsdb.Delete(tablePortGroup, ovsdb.ByUUID(b.was.UUID)))
+	}
+}
+
+// addRules inserts rules, and returns them as a set.
+func (t *transaction) addRules(matches []string, owner map[string]string) any {
+	rules := make([]any, len(matches))
+	for i, m := range matches {
+		t.created++
+		name := "row" + strconv.Itoa(t.created)
+		rules[i] = ovsdb.NamedUUID(name)
+		t.rows = append(t.rows, ovsdb.Insert(tableACL, name, ovsdb.Row{
+			"direction": ruleDirection, "priority": rulePriority, "match": m, "action": ruleAction, "external_ids": ovsdb.MapOf(owner),
+		}))
+	}
+	return ovsdb.SetOf(rules...)
+}
+
+func uuids(ids []string) any {
+	atoms := make([]any, len(ids))
+	for i, id := range ids {
+		atoms[i] = ovsdb.UUID(id)
+	}
+	return ovsdb.SetOf(atoms...)
 }
 
 // guardRow fails unless the row is still there. One that is taken over must still be as

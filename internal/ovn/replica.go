@@ -43,17 +43,20 @@ type replica struct {
 	sbCfg     int64
 	version   string // of northd
 
+	filters filters
+
 	byOwner, byName, byVIP multi // load balancers
 	byHolderName           multi // "table name" → holders
 	heldBy                 multi // load balancer → holders
 	groupedBy              multi // load balancer → groups
 	ownerOfPort            multi // port → routers
+	portsByName            multi // a router's port by name
 }
 
 func newReplica(cluster string, schema ovsdb.Schema) *replica {
 	return &replica{cluster: cluster, schema: schema,
-		balancers: map[string]*LoadBalancer{}, holders: map[string]*holder{}, ports: map[string]*port{}, groups: map[string]set{},
-		byOwner: multi{}, byName: multi{}, byVIP: multi{}, byHolderName: multi{}, heldBy: multi{}, groupedBy: multi{}, ownerOfPort: multi{}}
+		balancers: map[string]*LoadBalancer{}, holders: map[string]*holder{}, ports: map[string]*port{}, groups: map[string]set{}, filters: newFilters(),
+		byOwner: multi{}, byName: multi{}, byVIP: multi{}, byHolderName: multi{}, heldBy: multi{}, groupedBy: multi{}, ownerOfPort: multi{}, portsByName: multi{}}
 }
 
 // touched is what an update concerns.
@@ -87,6 +90,15 @@ func (r *replica) apply(updates ovsdb.Updates) *touched {
 	}
 	for id, u := range updates[tableSwitch] {
 		r.applyHolder(id, true, u, t)
+	}
+	for id, u := range updates[tableSwitchPort] {
+		r.applySwitchPort(id, u, t)
+	}
+	for id, u := range updates[tablePortGroup] {
+		r.applyPortGroup(id, u, t)
+	}
+	for id, u := range updates[tableACL] {
+		r.applyRule(id, u, t)
 	}
 	for _, u := range updates[tableGlobal] {
 		r.applyGlobal(u, t)
@@ -263,18 +275,24 @@ func (r *replica) applyPort(id string, u ovsdb.RowUpdate, t *touched) {
 			t.holders[holderKey(h.table(), h.name)] = struct{}{}
 		}
 	}
+	p := r.ports[id]
 	if u.Change == ovsdb.Deleted {
+		if p != nil {
+			r.portsByName.remove(p.name, id)
+		}
 		delete(r.ports, id)
 		return
 	}
-	p := r.ports[id]
 	if p == nil {
 		p = &port{uuid: id, sets: map[string]set{}}
 		r.ports[id] = p
+		r.portsByName.add(p.name, id)
 	}
 	for column, v := range u.Columns {
 		if column == "name" {
+			r.portsByName.remove(p.name, id)
 			p.name = v.String()
+			r.portsByName.add(p.name, id)
 			continue
 		}
 		if column == "ha_chassis_group" { // at most one: the value, not a difference

@@ -13,6 +13,9 @@ const (
 	tableRouter       = "Logical_Router"
 	tableSwitch       = "Logical_Switch"
 	tablePort         = "Logical_Router_Port"
+	tableSwitchPort   = "Logical_Switch_Port"
+	tablePortGroup    = "Port_Group"
+	tableACL          = "ACL"
 	tableGlobal       = "NB_Global"
 )
 
@@ -51,11 +54,13 @@ func (l *LoadBalancer) protocol() string {
 
 // owner is the Service, as namespace/name, of a row of a cluster; "" if the row is
 // somebody else's.
-func (l *LoadBalancer) owner(cluster string) string {
-	if l.ExternalIDs[KeyVendor] != Vendor || l.ExternalIDs[KeyCluster] != cluster {
+func (l *LoadBalancer) owner(cluster string) string { return ownerOf(l.ExternalIDs, cluster) }
+
+func ownerOf(ids map[string]string, cluster string) string {
+	if ids[KeyVendor] != Vendor || ids[KeyCluster] != cluster {
 		return ""
 	}
-	return l.ExternalIDs[KeyService]
+	return ids[KeyService]
 }
 
 // vipKey is how virtual addresses are compared: an address may be written in several

@@ -13,6 +13,9 @@ var needed = map[string][]string{
 	tableRouter:       {"name", "load_balancer", "ports", "options"},
 	tableSwitch:       {"name", "load_balancer"},
 	tablePort:         {"name", "networks", "gateway_chassis"},
+	tableSwitchPort:   {"name", "options"},
+	tablePortGroup:    {"name", "ports", "acls", "external_ids"},
+	tableACL:          {"direction", "priority", "match", "action", "external_ids"},
 	tableGlobal:       {"nb_cfg", "sb_cfg"},
 }
 
@@ -27,21 +30,31 @@ var used = map[string][]string{
 	tableGlobal:       {"options"},
 }
 
-// columnsOf chooses what to monitor of a database.
-func columnsOf(s ovsdb.Schema) (map[string][]string, error) {
-	out := map[string][]string{}
+// limited has conditions for the rows of tables that are long, as they have something for every pod or
+// every network policy of a cluster.
+var limited = map[string]ovsdb.Where{
+	tableSwitchPort: {{"type", "==", "router"}},
+	tablePortGroup:  {{"external_ids", "includes", ovsdb.MapOf(map[string]string{KeyVendor: Vendor})}},
+	tableACL:        {{"external_ids", "includes", ovsdb.MapOf(map[string]string{KeyVendor: Vendor})}},
+}
+
+// monitored chooses what to monitor of a database.
+func monitored(s ovsdb.Schema) (map[string]ovsdb.Monitored, error) {
+	out := map[string]ovsdb.Monitored{}
 	for table, columns := range needed {
 		for _, c := range columns {
 			if !s.Has(table, c) {
 				return nil, fmt.Errorf("the database (schema %s) has no column %s in table %s: OVN 23.03 or later is needed", s.Version, c, table)
 			}
 		}
-		out[table] = slices.Clone(columns)
+		out[table] = ovsdb.Monitored{Columns: slices.Clone(columns), Where: limited[table]}
 	}
 	for table, columns := range used {
 		for _, c := range columns {
 			if s.Has(table, c) {
-				out[table] = append(out[table], c)
+				m := out[table]
+				m.Columns = append(m.Columns, c)
+				out[table] = m
 			}
 		}
 	}

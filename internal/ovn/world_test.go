@@ -33,6 +33,14 @@ func project(s *northbound.Server, name string) {
 	s.Ctl("lrp-add", name, name+"-inside", "02:00:00:00:00:01", "10.0.0.1/16", "fd00::1/64")
 	s.Ctl("lrp-add", name, name+"-ext-public", "02:00:00:00:00:02", "168.119.17.51/28", "2001:db8::51/64")
 	s.Ctl("lrp-set-gateway-chassis", name+"-ext-public", "ch1", "10")
+	outside(s, name)
+}
+
+// outside connects the router of a project to its external switch.
+func outside(s *northbound.Server, name string) {
+	peer := "ext-public-" + name
+	s.Ctl("--may-exist", "ls-add", "ext-public", "--", "--may-exist", "lsp-add", "ext-public", peer, "--",
+		"lsp-set-type", peer, "router", "--", "lsp-set-options", peer, "router-port="+name+"-ext-public")
 }
 
 // web is a Service that is used by most tests.

@@ -30,14 +30,22 @@ var ErrUnavailable = errors.New("database unavailable")
 // Handler keeps what a monitor reports. Its methods are called one at a time, in the
 // order in which the server reports, and must not wait: nothing is received meanwhile.
 type Handler interface {
-	// Tables chooses what is monitored: columns by table. An error ends the connection.
-	Tables(Schema) (map[string][]string, error)
+	// Tables chooses what is monitored, by table. An error ends the connection.
+	Tables(Schema) (map[string]Monitored, error)
 	// Begin gets all rows: what was known of the database before is void.
 	Begin(Updates) error
 	// Update gets changes. Those of a transaction of ours come before Transact returns.
 	Update(Updates) error
 	// End says that the connection was lost, after a Begin.
 	End(error)
+}
+
+// Monitored is what is monitored of a table.
+type Monitored struct {
+	Columns []string
+	// Where limits the rows: one that meets none of the conditions does not exist for the
+	// handler. No conditions: all rows.
+	Where Where
 }
 
 // Options of a client.

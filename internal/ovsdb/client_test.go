@@ -34,8 +34,8 @@ type nothing struct {
 	usable bool
 }
 
-func (n *nothing) Tables(Schema) (map[string][]string, error) {
-	return map[string][]string{"Logical_Switch": {"name"}}, nil
+func (n *nothing) Tables(Schema) (map[string]Monitored, error) {
+	return map[string]Monitored{"Logical_Switch": {Columns: []string{"name"}}}, nil
 }
 func (n *nothing) Begin(Updates) error {
 	n.mu.Lock()

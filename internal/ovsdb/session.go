@@ -82,8 +82,12 @@ func (s *session) setUp(ctx context.Context) error {
 		return err
 	}
 	requests := make(map[string]any, len(tables))
-	for table, columns := range tables {
-		requests[table] = []any{map[string]any{"columns": columns}}
+	for table, m := range tables {
+		request := map[string]any{"columns": m.Columns}
+		if len(m.Where) > 0 {
+			request["where"] = m.Where
+		}
+		requests[table] = []any{request}
 	}
 	_, err = s.conn.call(ctx, "monitor_cond", []any{s.database, monitorRows, requests}, func(raw json.RawMessage) error {
 		updates, err := parseUpdates(raw)

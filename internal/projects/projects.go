@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,8 @@ type Options struct {
 	Log  *slog.Logger
 	// Serves says that EIps are served here, not by kube-dc's manager.
 	Serves bool
+	// DryRun: nothing is written.
+	DryRun bool
 	// Claim is what a Service asks for; ok is false if the Service is not of the
 	// backend's classes.
 	Claim func(*lb.Service) (c eip.Claim, ok bool)
@@ -70,6 +73,7 @@ type Projects struct {
 	kinds  *apikinds.Set
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName] // EIps
 	wake   func(...types.NamespacedName)
+	looked atomic.Bool // which kinds there are is known
 }
 
 // New returns the projects of a cluster. Run fills its cache.
@@ -115,6 +119,8 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 		}
 		return err
 	}
+	p.looked.Store(true)
+	p.everything() // what came before could not be judged
 	go func() {
 		if err := p.kinds.Start(ctx); err != nil {
 			p.o.Log.Error("kinds are not looked for any more", "error", err)
@@ -126,34 +132,53 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 	return <-ended
 }
 
-// errUnread says that objects cannot be read yet.
-var errUnread = errors.New("not all of kube-dc's and kube-ovn's objects can be read")
+// Why objects cannot be read.
+var (
+	// ErrUnread says that they have not been read yet.
+	ErrUnread = errors.New("kube-dc's and kube-ovn's objects have not been read yet")
+	// ErrLacking says that the API server does not have some of them, or does not let us
+	// read them.
+	ErrLacking = errors.New("not all of kube-dc's and kube-ovn's objects can be read")
+)
 
 // View returns what is so in a namespace. It fails while not everything can be read: then
-// everything stays as it is.
-func (p *Projects) View(ctx context.Context, namespace string) (*eip.View, error) {
+// everything stays as it is. Services that were seen elsewhere may be newer than those
+// that were read here.
+func (p *Projects) View(ctx context.Context, namespace string, seen ...*lb.Service) (*eip.View, error) {
+	if !p.looked.Load() {
+		return nil, ErrUnread
+	}
 	for _, k := range kinds {
 		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && k.GroupVersionKind != kindProject {
-			return nil, fmt.Errorf("%w: %s", errUnread, why)
+			return nil, fmt.Errorf("%w: %s", ErrLacking, why)
 		}
 	}
 	if !p.cache.WaitForCacheSync(ctx) {
-		return nil, errUnread
+		return nil, ErrUnread
 	}
 	s, err := p.state(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
+	for _, service := range seen {
+		p.overlay(s, service)
+	}
 	return eip.Look(*s), nil
 }
 
-// Touch looks again at the EIps that a Service may use: its rows have changed.
-func (p *Projects) Touch(service types.NamespacedName) {
-	var s corev1.Service
-	if err := p.cache.Get(context.Background(), client.ObjectKey(service), &s); err != nil {
-		s.ObjectMeta = metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}
+// Touch looks again at the EIps that Services may use: their rows have changed. Without
+// any, all EIps are looked at.
+func (p *Projects) Touch(services ...types.NamespacedName) {
+	if len(services) == 0 {
+		p.queueEIps("", func(*api.EIp) bool { return true })
 	}
-	p.serviceChanged(&s, &s)
+	for _, service := range services {
+		var s corev1.Service
+		if err := p.cache.Get(context.Background(), client.ObjectKey(service), &s); err != nil {
+			s.ObjectMeta = metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}
+		}
+		p.serviceChanged(&s, &s)
+	}
 }
 
 // work serves EIps until the queue ends.
@@ -186,6 +211,9 @@ func (p *Projects) serve(ctx context.Context, key types.NamespacedName) (time.Du
 		return 0, err
 	}
 	plan, again := v.EIp(key.Name)
+	if p.o.DryRun {
+		plan = lb.Plan{}
+	}
 	if err := p.Do(ctx, plan); err != nil {
 		return 0, err
 	}

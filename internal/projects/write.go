@@ -55,5 +55,5 @@ func (p *Projects) do(ctx context.Context, step lb.Step) error {
 // transient says whether an error goes by itself: somebody else has written, or not
 // everything has been read yet.
 func transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errUnread)
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, ErrUnread) || errors.Is(err, ErrLacking)
 }

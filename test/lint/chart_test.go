@@ -60,6 +60,13 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"kubeVip.namespace=Kube",
 		"kubeVip.env[0].value=eth0",
 		"classes[0].name=,classes[0].backend=kubevip",
+		"ovn.enabled=perhaps",
+		"ovn.northbound={tpc:db:6641}",
+		"ovn.northbound={unix:/run/ovn/ovnnb_db.sock}", // a pod does not have it
+		"ovn.northbound={ssl:db}",
+		"ovn.key=secret", // it belongs into a Secret
+		"ovn.tlsSecret=",
+		"ovn.eips=both",
 	} {
 		if out, err := helm(t, "template", chart, "--set", value); err == nil || !strings.Contains(out, "schema") {
 			t.Errorf("--set %s: want an error of the schema, got %v\n%.300s", value, err, out)
@@ -70,22 +77,27 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 // What does not go together is refused, with a sentence that says why.
 func TestChartRefusesContradictions(t *testing.T) {
 	for values, want := range map[string]string{
-		"loadBalancerClass=metallb,classes[0].name=edge":                          "loadBalancerClass and classes are both set",
-		"loadBalancerClass=metallb,cloudscale.enabled=true":                       "loadBalancerClass and cloudscale.enabled are both set",
-		"classes[0].name=cloud,classes[0].backend=cloudscale":                     "cloudscale.enabled is not set",
-		"cloudscale.enabled=true,cloudscale.names=true":                           "cloudscale.names is set",
-		"cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet": "in the namespace kube-system",
-		"cloudsigma.enabled=true,cloudscale.enabled=true":                         "cloudscale.enabled and cloudsigma.enabled are both set",
-		"cloudsigma.enabled=true,metallb.labels=true":                             "metallb.labels and cloudsigma.enabled are both set",
-		"cloudsigma.enabled=true,loadBalancerClass=x":                             "loadBalancerClass and cloudsigma.enabled are both set",
-		"cloudsigma.enabled=true,kubeVip.provider=true":                           "classes or cloudsigma.enabled",
-		"cloudsigma.enabled=true,classes[0].name=,classes[0].backend=cloudscale":  "backend cloudscale, but cloudscale.enabled is not set",
-		"cloudsigma.enabled=true,cloudsigma.credentials=impersonation":            "cloudsigma.userEmail is not set",
-		"cloudsigma.enabled=true,cloudsigma.pods=true,classes[0].name=edge":       "Remove cloudsigma.pods",
-		"cloudsigma.enabled=true,cloudsigma.tenantKubeconfig.secret=kubeconfig":   "clusterName is not",
-		"kubeVip.provider=true,classes[0].name=edge":                              "kubeVip.provider is set, and so is classes",
-		"kubeVip.provider=true,cloudscale.enabled=true":                           "kubeVip.provider is set, and so is classes or cloudscale.enabled",
-		"kubeVip.provider=true,kubeVip.names=true":                                "in the namespace kube-system, with kubeVip.provider",
+		"loadBalancerClass=metallb,classes[0].name=edge":                                "loadBalancerClass and classes are both set",
+		"loadBalancerClass=metallb,cloudscale.enabled=true":                             "loadBalancerClass and cloudscale.enabled are both set",
+		"classes[0].name=cloud,classes[0].backend=cloudscale":                           "cloudscale.enabled is not set",
+		"cloudscale.enabled=true,cloudscale.names=true":                                 "cloudscale.names is set",
+		"cloudscale.enabled=true,cloudscale.names=true,controller.kind=DaemonSet":       "in the namespace kube-system",
+		"cloudsigma.enabled=true,cloudscale.enabled=true":                               "cloudscale.enabled and cloudsigma.enabled are both set",
+		"cloudsigma.enabled=true,metallb.labels=true":                                   "metallb.labels and cloudsigma.enabled are both set",
+		"cloudsigma.enabled=true,loadBalancerClass=x":                                   "loadBalancerClass and cloudsigma.enabled are both set",
+		"cloudsigma.enabled=true,kubeVip.provider=true":                                 "classes or cloudsigma.enabled",
+		"cloudsigma.enabled=true,classes[0].name=,classes[0].backend=cloudscale":        "backend cloudscale, but cloudscale.enabled is not set",
+		"cloudsigma.enabled=true,cloudsigma.credentials=impersonation":                  "cloudsigma.userEmail is not set",
+		"cloudsigma.enabled=true,cloudsigma.pods=true,classes[0].name=edge":             "Remove cloudsigma.pods",
+		"cloudsigma.enabled=true,cloudsigma.tenantKubeconfig.secret=kubeconfig":         "clusterName is not",
+		"kubeVip.provider=true,classes[0].name=edge":                                    "kubeVip.provider is set, and so is classes",
+		"kubeVip.provider=true,cloudscale.enabled=true":                                 "kubeVip.provider is set, and so is classes or cloudscale.enabled",
+		"kubeVip.provider=true,kubeVip.names=true":                                      "in the namespace kube-system, with kubeVip.provider",
+		"ovn.enabled=true,cloudsigma.enabled=true":                                      "ovn.enabled and cloudsigma.enabled are both set",
+		"ovn.enabled=true,kubeVip.provider=true":                                        "kubeVip.provider is set, and so is classes or ovn.enabled",
+		"ovn.enabled=true,classes[0].name=edge":                                         "no class has the backend ovn",
+		"classes[0].name=,classes[0].backend=ovn":                                       "backend ovn, but ovn.enabled is not set",
+		"ovn.enabled=true,loadBalancerClass=x,classes[0].name=x,classes[0].backend=ovn": "but it is loadBalancerClass, too",
 		"kubeVip.names=true": "with kubeVip.provider",
 		"kubeVip.provider=true,kubeVip.env[0].name=vip_interface": "nothing is announced here",
 		"loadBalancerClass=x,kubeVip.env[0].name=lb_class_only":   "kubeVip.env has lb_class_only",
@@ -169,6 +181,22 @@ func TestManifestsHaveTheNamesOfOthers(t *testing.T) {
 				"    cloudsigma:\n      pods: true\n",
 			},
 			lacks: []string{"CustomResourceDefinition", "Role", "kind: DaemonSet", "kind: Secret\n"},
+		},
+		"deploy/kube-dc.yaml": {
+			has: []string{
+				"kind: Deployment\nmetadata:\n  name: fairlead-controller\n  namespace: kube-system\n", "secretName: kube-ovn-tls\n", "mountPath: /etc/ovn\n",
+				"    classes:\n    - backend: ovn\n      name: \"\"\n", "      eips: serve\n", "resources: [eips/status]\n  verbs: [patch]\n",
+			},
+			lacks: []string{"CustomResourceDefinition", "kind: DaemonSet", "fairlead.io]", "metallb", "secrets]", "configmaps]", "nodes]", "'*'", "update, "},
+		},
+		// MetalLB's class and OVN's are in one release, and EIps are somebody else's.
+		"charts/fairlead/testdata/kubedc.yaml": {
+			has:   []string{"--lb-class=metallb\n", "    - backend: ovn\n      name: \"\"\n", "- ssl:192.0.2.13:6641\n", "      eips: use\n", "secretName: ovn\n", "kind: DaemonSet"},
+			lacks: []string{"eips/status", "vpcs]\n  verbs: [patch]", "ovn-eips]\n  verbs: [create"},
+		},
+		"charts/fairlead/testdata/ovn.yaml": {
+			has:   []string{"      pools:\n      - native\n", "resources: [pools]\n", "resources: [endpointslices]\n  verbs: [get, list, watch]\n"},
+			lacks: []string{"kind: DaemonSet", "resources: [eips]", "resources: [ovn-eips]", "resources: [services]\n  verbs: [create", "fairlead-gossip"},
 		},
 		"deploy/kube-vip.yaml": {
 			has: []string{

@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/eip"},
 	{"internal/projects"},
 	{"internal/backend/..."},
-	{"internal/agent/dhcplease", "internal/agent/write", "internal/carry", "internal/carrypods", "internal/reach"},
+	{"internal/agent/dhcplease", "internal/agent/write", "internal/carry", "internal/carrypods", "internal/placement", "internal/reach"},
 	{"internal/agent/sources"},
 	{"internal/agent", "internal/controller", "internal/nodes"},
 	{

@@ -186,17 +186,19 @@ fairlead.io/image: "No registry has this image. Build it, then push it and set i
 {{- end }}
 
 {{/*
-"true" if addresses from pools are announced: unless there is nothing but a cloud, or
-kube-vip announces. Refuses what does not go together.
+"true" if addresses from pools are announced: unless there is nothing but a cloud or
+OVN, or kube-vip announces. Refuses what does not go together.
 */}}
 {{- define "fairlead.announces" -}}
 {{- $cloud := include "fairlead.cloud" . }}
-{{- $announces := not (or $cloud .Values.kubeVip.provider) }}
+{{- $announces := not (or $cloud .Values.kubeVip.provider (and .Values.ovn.enabled (not .Values.loadBalancerClass))) }}
 {{- range .Values.classes }}
 {{- if eq (.backend | default "announce") "announce" }}
 {{- $announces = true }}
 {{- else if and (has .backend (list "cloudscale" "cloudsigma")) (ne .backend $cloud) }}
 {{- fail (printf "The class %q has the backend %s, but %s.enabled is not set." .name .backend .backend) }}
+{{- else if and (eq .backend "ovn") (not $.Values.ovn.enabled) }}
+{{- fail (printf "The class %q has the backend ovn, but ovn.enabled is not set." .name) }}
 {{- end }}
 {{- end }}
 {{- if and .Values.classes (not $cloud) (eq (include "fairlead.onlyKubeVipClasses" .) "true") }}
@@ -205,8 +207,8 @@ kube-vip announces. Refuses what does not go together.
 {{- if and $cloud .Values.loadBalancerClass }}
 {{- fail (printf "loadBalancerClass and %s.enabled are both set: loadBalancerClass is for addresses from pools alone. List what is served in classes." $cloud) }}
 {{- end }}
-{{- if and .Values.kubeVip.provider (or $cloud .Values.classes) }}
-{{- fail (printf "kubeVip.provider is set, and so is classes or %s.enabled: kubeVip.provider is for a release that is nothing else. List what is served in classes; one with the backend kube-vip leaves announcing to kube-vip." ($cloud | default "cloudscale")) }}
+{{- if and .Values.kubeVip.provider (or $cloud .Values.classes .Values.ovn.enabled) }}
+{{- fail (printf "kubeVip.provider is set, and so is classes or %s.enabled: kubeVip.provider is for a release that is nothing else. List what is served in classes; one with the backend kube-vip leaves announcing to kube-vip." ($cloud | default (ternary "ovn" "cloudscale" .Values.ovn.enabled))) }}
 {{- end }}
 {{- if and .Values.cloudscale.names (or $announces (ne .Values.controller.kind "DaemonSet") (ne .Release.Namespace "kube-system")) }}
 {{- fail "cloudscale.names is set: that is for a release in the namespace kube-system, with cloudscale.enabled, controller.kind DaemonSet, and no classes that are announced." }}
@@ -223,6 +225,44 @@ kube-vip announces. Refuses what does not go together.
 {{- end }}
 {{- end }}
 {{- if $announces }}true{{ end }}
+{{- end }}
+
+{{/* "true" if all classes have load balancers on OVN's routers. */}}
+{{- define "fairlead.onlyOvnClasses" -}}
+{{- $only := "true" }}
+{{- range .Values.classes }}
+{{- if ne (.backend | default "announce") "ovn" }}{{ $only = "" }}{{ end }}
+{{- end }}
+{{- $only }}
+{{- end }}
+
+{{/* "true" if any Services get addresses that kube-ovn allocates. */}}
+{{- define "fairlead.eips" -}}
+{{- $eips := and .Values.ovn.enabled (not .Values.classes) }}
+{{- range .Values.classes }}
+{{- if and (eq (.backend | default "announce") "ovn") (not .pools) }}{{ $eips = true }}{{ end }}
+{{- end }}
+{{- if $eips }}true{{ end }}
+{{- end }}
+
+{{/* Refuses values of OVN that do not go together. */}}
+{{- define "fairlead.checkOvn" -}}
+{{- if .Values.ovn.enabled }}
+{{- if and (include "fairlead.cloud" .) (not .Values.classes) }}
+{{- fail (printf "ovn.enabled and %s.enabled are both set: Services without a class can only belong to one. List what is served in classes." (include "fairlead.cloud" .)) }}
+{{- end }}
+{{- $has := not .Values.classes }}
+{{- range .Values.classes }}
+{{- if eq (.backend | default "announce") "ovn" }}{{ $has = true }}
+{{- if and $.Values.loadBalancerClass (eq .name $.Values.loadBalancerClass) }}
+{{- fail (printf "The class %q has the backend ovn, but it is loadBalancerClass, too: choose another class for one of them." .name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if not $has }}
+{{- fail "ovn.enabled is set, but no class has the backend ovn. Add one to classes, or remove ovn.enabled." }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* "true" if all classes leave announcing to kube-vip. */}}
@@ -256,7 +296,7 @@ kube-vip announces. Refuses what does not go together.
 {{- define "fairlead.readsKubeVip" -}}
 {{- $reads := or (include "fairlead.provides" .) (and (include "fairlead.announces" .) (not .Values.classes) (not .Values.loadBalancerClass)) }}
 {{- range .Values.classes }}
-{{- if and (has (.backend | default "announce") (list "announce" "kube-vip")) (or (not .pools) (has "kube-vip" .pools)) }}{{ $reads = "true" }}{{ end }}
+{{- if or (has "kube-vip" (.pools | default list)) (and (has (.backend | default "announce") (list "announce" "kube-vip")) (not .pools)) }}{{ $reads = "true" }}{{ end }}
 {{- end }}
 {{- if $reads }}true{{ end }}
 {{- end }}
@@ -296,8 +336,8 @@ them never work at the same time.
 
 {{/* Which classes are served, and where MetalLB's objects are: flags of both daemons. */}}
 {{- define "fairlead.classFlags" -}}
-{{- if and .Values.loadBalancerClass .Values.classes }}
-{{- fail "loadBalancerClass and classes are both set: loadBalancerClass is the one class that is served, classes lists several. Set one of them." }}
+{{- if and .Values.loadBalancerClass .Values.classes (not (include "fairlead.onlyOvnClasses" .)) }}
+{{- fail "loadBalancerClass and classes are both set: loadBalancerClass is the one class that is served from pools, classes lists several. Set one of them, or only classes with the backend ovn." }}
 {{- end }}
 {{- if and .Values.loadBalancerClass (not .Values.kubeVip.provider) }}
 - --lb-class={{ .Values.loadBalancerClass }}

@@ -22,20 +22,38 @@ type Place struct {
 	Switches []string
 	Gateway  string // the router's port to the external network; "" is any
 	// Addresses are the external ones that the Service has. Where its class has pools,
-	// they are the verdict's.
-	Addresses []netip.Addr
-	// TakeOver says that another controller gave the Service these addresses: rows that
-	// it made for the Service are taken over.
+	// they are the verdict's. Former are others that it publishes and still has: they are
+	// served until the status has changed.
+	Addresses, Former []netip.Addr
+	// TakeOver says that another controller may have given the Service these addresses:
+	// rows that it made for the Service are taken over.
 	TakeOver bool
-	// Waits is why the Service is not served yet; nil if it can be. What it has stays.
+	// Waits is why the Service does not have what it asks for; nil if it has, or will have
+	// in a moment. With addresses, it is served at these meanwhile.
 	Waits *lb.Reason
-	// Again is when to look again while it waits; 0: when something has changed.
+	// Unknown: it cannot be said yet where the Service is served. Everything stays as it is.
+	Unknown bool
+	// Elsewhere is why the Service cannot be served here. It is told by an event, and
+	// nothing of the Service is touched.
+	Elsewhere *lb.Reason
+	// Tell has what else there is to say.
+	Tell []lb.Reason
+	// Plan is what was done to get addresses, or in a dry run what would be.
+	Plan lb.Plan
+	// Again is when to look again while there are no addresses; 0: when something has
+	// changed.
 	Again time.Duration
 }
 
-// Placer says where Services are served.
+// Placer says where Services are served. It may be a backend.Runner, which runs beside the
+// backend.
 type Placer interface {
+	// Place finds out where a Service is served, and does what is needed to get its
+	// addresses, if this is not a dry run.
 	Place(ctx context.Context, w *lb.Want) (Place, error)
+	// Written says that rows of Services have changed; without names, that all rows are
+	// known again.
+	Written(services ...types.NamespacedName)
 }
 
 // Options of a backend.
@@ -97,17 +115,29 @@ func (b *Backend) Held(s *lb.Service) lb.Held {
 // Run keeps the connection to the database, and wakes Services that somebody else has
 // changed there.
 func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var running sync.WaitGroup
+	var err error
+	if r, ok := b.placer.(backend.Runner); ok {
+		running.Go(func() {
+			defer stop()
+			err = r.Run(ctx, wake)
+		})
+	}
 	running.Go(func() { b.db.Run(ctx) })
 	b.db.Watch(ctx, func(services ...string) {
 		keys := make([]types.NamespacedName, len(services))
 		for i, s := range services {
 			keys[i] = keyOf(s)
 		}
+		if len(keys) == 0 {
+			b.placer.Written()
+		}
 		wake(keys...)
 	})
 	running.Wait()
-	return nil
+	return err
 }
 
 func keyOf(service string) types.NamespacedName {
@@ -147,8 +177,11 @@ func (b *Backend) clear(ctx context.Context, key types.NamespacedName) (lb.Plan,
 	if err != nil || v.Plan.Empty() {
 		return lb.Plan{}, err
 	}
-	_, err = b.db.Commit(ctx, key.String(), v.Plan)
-	return v.Plan, err
+	if _, err = b.db.Commit(ctx, key.String(), v.Plan); err != nil {
+		return lb.Plan{}, err
+	}
+	b.placer.Written(key)
+	return v.Plan, nil
 }
 
 // Orphans are rows of this cluster whose Services no longer exist.
@@ -160,7 +193,7 @@ func (b *Backend) Orphans(_ context.Context, exists lb.Exists) ([]lb.Orphan, err
 	var out []lb.Orphan
 	for _, r := range rows {
 		if uid := types.UID(r.ServiceUID); !exists(keyOf(r.Service), uid) {
-			out = append(out, lb.Orphan{ID: r.UUID, Service: keyOf(r.Service), UID: uid, Reason: Reasons.With(RowsOrphaned, r.Name, r.Service)})
+			out = append(out, lb.Orphan{ID: r.UUID, Service: keyOf(r.Service), UID: uid, Reason: Reasons.With(RowsOrphaned, r.Kind, r.Name, r.Service)})
 		}
 	}
 	return out, nil
@@ -177,15 +210,18 @@ func (b *Backend) Remove(ctx context.Context, orphans []lb.Orphan) (lb.Plan, err
 		uid[r.UUID] = types.UID(r.ServiceUID)
 	}
 	var ids []string
+	var services []types.NamespacedName
 	for _, o := range orphans {
 		if has, there := uid[o.ID]; there && has == o.UID {
-			ids = append(ids, o.ID)
+			ids, services = append(ids, o.ID), append(services, o.Service)
 		}
 	}
 	plan, err := b.db.Removal(ids...)
 	if err != nil || plan.Empty() {
 		return plan, err
 	}
-	_, err = b.db.Commit(ctx, "", plan)
+	if _, err = b.db.Commit(ctx, "", plan); err == nil {
+		b.placer.Written(services...)
+	}
 	return plan, err
 }

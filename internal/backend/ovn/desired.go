@@ -17,12 +17,18 @@ func desired(w *lb.Want, p *Place, addresses []netip.Addr) *ovn.Service {
 	if p.TakeOver {
 		out.TakeOver = addresses
 	}
+	if out.Sources, out.Restricted = sources(s.SourceRanges); out.Restricted {
+		// What is served already goes on, with a warning.
+		out.Strict = len(s.Ingress) == 0
+	} else {
+		out.Sources = nil
+	}
 	for _, port := range s.Ports {
 		protocol := strings.ToLower(port.Protocol)
 		if !slices.Contains(ovn.Protocols, protocol) {
 			continue
 		}
-		for _, a := range addresses {
+		for _, a := range slices.Concat(addresses, p.Former) {
 			out.Listeners = append(out.Listeners, ovn.Listener{
 				Protocol: protocol, VIP: netip.AddrPortFrom(a, port.Number), Backends: backends(w.Endpoints, port.Name, lb.FamilyOf(a)),
 			})
@@ -54,10 +60,18 @@ func backends(endpoints []lb.Endpoint, port string, family lb.Family) (out []net
 	return slices.Compact(out)
 }
 
-// restricted says whether only some networks may connect.
-func restricted(ranges []string) bool {
-	return slices.ContainsFunc(ranges, func(text string) bool {
+// sources are the networks that may connect; restricted is false if everybody may. What is
+// not a network lets nobody in. Everybody of one family alone is everybody.
+func sources(ranges []string) (out []netip.Prefix, restricted bool) {
+	for _, text := range ranges {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))
-		return err != nil || p.Bits() > 0
-	})
+		if err != nil {
+			restricted = true
+			continue
+		}
+		restricted = restricted || p.Bits() > 0
+		out = append(out, p.Masked())
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return slices.Compact(out), restricted
 }

@@ -37,7 +37,11 @@ const (
 func (b *Backend) Sync(ctx context.Context, w lb.Want) (lb.Outcome, error) {
 	out, err := b.sync(ctx, &w)
 	if out.Condition == lb.ConditionSays && !w.Gone && !out.Reason.Ready() && out.Reason.Code != w.Verdict.Reason.Code {
-		out.Reason = out.Reason.Keeping(w.Service.Published())
+		kept := w.Service
+		if out.Ingress != nil {
+			kept.Ingress = out.Ingress
+		}
+		out.Reason = out.Reason.Keeping(kept.Published())
 	}
 	return out, err
 }
@@ -50,37 +54,56 @@ func (b *Backend) sync(ctx context.Context, w *lb.Want) (lb.Outcome, error) {
 	if err != nil {
 		return lb.Outcome{Condition: lb.ConditionSays, Reason: lb.SyncLoadBalancerFailed.With(err)}, err
 	}
+	if place.Unknown {
+		return lb.Outcome{Passing: true, Again: place.Again}, nil
+	}
+	if place.Elsewhere != nil {
+		return lb.Outcome{Tell: []lb.Reason{*place.Elsewhere}}, nil
+	}
 	addresses := place.Addresses
 	if len(addresses) == 0 {
 		addresses = w.Verdict.Addresses
 	}
-	if waits := waits(w, &place, addresses); waits != nil {
-		return lb.Outcome{Condition: lb.ConditionSays, Reason: *waits, Again: place.Again}, nil
+	if len(addresses) == 0 {
+		return b.without(ctx, w, &place)
 	}
 	want := desired(w, &place, addresses)
 	if w.DryRun {
-		return b.dry(w, want)
+		return b.dry(w, want, &place)
 	}
 	b.know(&w.Service)
 	view, cfg, err := b.write(ctx, want)
 	if err != nil {
 		return b.failed(w, err)
 	}
-	return b.conclude(w, want, addresses, view, cfg), nil
+	return b.conclude(w, want, &place, addresses, view, cfg), nil
 }
 
-// waits is why a Service cannot be served yet; nil if it can be.
-func waits(w *lb.Want, place *Place, addresses []netip.Addr) *lb.Reason {
+// without removes what a Service has in the database that has no address any more:
+// somebody else may get it. One that will have an address in a moment goes on publishing
+// the one that it had.
+func (b *Backend) without(ctx context.Context, w *lb.Want, place *Place) (lb.Outcome, error) {
+	s := &w.Service
+	if w.DryRun {
+		return b.dry(w, &ovn.Service{Namespace: s.Key.Namespace, Name: s.Key.Name}, place)
+	}
+	plan, err := b.clear(ctx, s.Key)
+	if err != nil {
+		return b.failed(w, err)
+	}
+	out := lb.Outcome{Plan: plan, Done: len(plan.Steps), Tell: place.Tell, Again: place.Again}
 	switch {
 	case place.Waits != nil:
-		return place.Waits
-	case len(addresses) == 0:
-		return &w.Verdict.Reason
-	case restricted(w.Service.SourceRanges) && len(w.Service.Ingress) == 0:
-		r := Reasons.With(SourceRangesUnsupported, strings.Join(w.Service.SourceRanges, ", "))
-		return &r
+		out.Reason = *place.Waits
+	case w.Verdict.Reason.Code != "":
+		out.Reason = w.Verdict.Reason
+	default:
+		out.Passing = true
+		return out, nil
 	}
-	return nil
+	out.Condition, out.Ingress = lb.ConditionSays, []lb.Ingress{}
+	out.Marks.Annotations = native.Dialect{}.Notes(s, &w.Verdict, "")
+	return out, nil
 }
 
 // write makes the database as it is to be, and returns how it was. cfg is 0 if nothing was
@@ -93,7 +116,10 @@ func (b *Backend) write(ctx context.Context, want *ovn.Service) (view *ovn.View,
 		}
 		drift = drift || view.Drift
 		view.Drift = drift
-		cfg, err = b.db.Commit(ctx, want.Key(), view.Plan)
+		if cfg, err = b.db.Commit(ctx, want.Key(), view.Plan); err == nil {
+			b.placer.Written(keyOf(want.Key()))
+			return view, cfg, nil
+		}
 		if _, refused := errors.AsType[*ovsdb.TransactionError](err); !refused {
 			return view, cfg, err
 		}
@@ -119,7 +145,7 @@ func (b *Backend) failed(w *lb.Want, err error) (lb.Outcome, error) {
 func (b *Backend) release(ctx context.Context, w *lb.Want) (lb.Outcome, error) {
 	s := &w.Service
 	if w.DryRun {
-		return b.dry(w, &ovn.Service{Namespace: s.Key.Namespace, Name: s.Key.Name})
+		return b.dry(w, &ovn.Service{Namespace: s.Key.Namespace, Name: s.Key.Name}, &Place{})
 	}
 	plan, err := b.clear(ctx, s.Key)
 	if err != nil {
@@ -137,14 +163,17 @@ func (b *Backend) release(ctx context.Context, w *lb.Want) (lb.Outcome, error) {
 }
 
 // dry says what would be done.
-func (b *Backend) dry(w *lb.Want, want *ovn.Service) (lb.Outcome, error) {
+func (b *Backend) dry(w *lb.Want, want *ovn.Service, place *Place) (lb.Outcome, error) {
 	view, err := b.db.Peek(want)
 	if err != nil {
 		return b.failed(w, err)
 	}
-	out := lb.Outcome{Plan: view.Plan, Reason: lb.ChangesPlanned.With(view.Plan)}
+	plan := lb.Plan{Steps: slices.Concat(place.Plan.Steps, view.Plan.Steps)}
+	out := lb.Outcome{Plan: plan, Reason: lb.ChangesPlanned.With(plan), Tell: place.Tell}
 	if blocked := blocks(want, view); blocked != nil {
 		out.Reason = *blocked
+	} else if place.Waits != nil && plan.Empty() {
+		out.Reason = *place.Waits
 	}
 	return out, nil
 }
@@ -157,6 +186,8 @@ func blocks(want *ovn.Service, v *ovn.View) *lb.Reason {
 		r = Reasons.With(RouterMissing, want.Router)
 	case len(v.Conflicts) > 0:
 		r = Reasons.With(VIPConflict, v.Conflicts[0].VIP, rivals(v.Conflicts))
+	case v.Refused:
+		r = Reasons.With(SourceRangesUnsupported, v.Unfiltered)
 	default:
 		return nil
 	}
@@ -164,9 +195,9 @@ func blocks(want *ovn.Service, v *ovn.View) *lb.Reason {
 }
 
 // conclude says how a Service stands after a look at which nothing went wrong.
-func (b *Backend) conclude(w *lb.Want, want *ovn.Service, addresses []netip.Addr, v *ovn.View, cfg int64) lb.Outcome {
+func (b *Backend) conclude(w *lb.Want, want *ovn.Service, place *Place, addresses []netip.Addr, v *ovn.View, cfg int64) lb.Outcome {
 	s := &w.Service
-	out := lb.Outcome{Condition: lb.ConditionSays, Plan: v.Plan, Done: len(v.Plan.Steps), Tell: tell(w, want, v)}
+	out := lb.Outcome{Condition: lb.ConditionSays, Plan: v.Plan, Done: len(v.Plan.Steps), Tell: append(tell(w, want, v), place.Tell...)}
 	if blocked := blocks(want, v); blocked != nil {
 		out.Reason = *blocked
 		return out
@@ -192,6 +223,9 @@ func (b *Backend) conclude(w *lb.Want, want *ovn.Service, addresses []netip.Addr
 	out.Reason = w.Verdict.Reason
 	if len(w.Verdict.Addresses) == 0 {
 		out.Reason = lb.EnsuredLoadBalancer.With(strings.Join(rowNames(want), ", "), prose.Addrs(addresses))
+	}
+	if place.Waits != nil {
+		out.Reason = *place.Waits
 	}
 	out.Ingress = ingress
 	out.Marks.Annotations = native.Dialect{}.Notes(s, &w.Verdict, "")
@@ -251,8 +285,8 @@ func tell(w *lb.Want, want *ovn.Service, v *ovn.View) (out []lb.Reason) {
 	if version, old := before2503(v.Version); len(v.Gateways) > 1 && old {
 		say(SeveralGateways, want.Router, prose.And(v.Gateways), version)
 	}
-	if restricted(w.Service.SourceRanges) {
-		say(SourceRangesIgnored, strings.Join(w.Service.SourceRanges, ", "))
+	if v.Unfiltered != "" && !v.Refused {
+		say(SourceRangesIgnored, v.Unfiltered)
 	}
 	return out
 }

@@ -69,8 +69,10 @@ func TestReasons(t *testing.T) {
 		VIPConflict: {before: func(w *world) {
 			w.server.Ctl("lb-add", "theirs", "168.119.17.52:80", "10.0.0.5:1", "--", "lr-lb-add", "shalb-dev", "theirs")
 		}, after: func(w *world) { w.server.Ctl("lb-del", "theirs") }},
-		SourceRangesUnsupported: {before: func(w *world) { w.want.Service.SourceRanges = []string{"192.0.2.0/24"} },
-			after: func(w *world) { w.want.Service.SourceRanges = []string{"0.0.0.0/0"} }},
+		SourceRangesUnsupported: {before: func(w *world) {
+			w.server.Ctl("lsp-del", "ext-public-shalb-dev")
+			w.want.Service.SourceRanges = []string{"192.0.2.0/24"}
+		}, after: func(w *world) { w.connect() }},
 		SwitchMissing: {before: func(w *world) { w.server.Ctl("ls-del", "shalb-dev-default") },
 			after: func(w *world) { w.server.Ctl("ls-add", "shalb-dev-default") }, served: true},
 		BackendsOutside: {before: func(w *world) {
@@ -112,9 +114,48 @@ func TestPublishedAddressStays(t *testing.T) {
 		t.Errorf("%v, publishes %v", out.Reason, out.Ingress)
 	}
 	w.place.Router = "shalb-dev"
+	w.server.Ctl("lsp-del", "ext-public-shalb-dev")
 	w.want.Service.SourceRanges = []string{"192.0.2.0/24"}
-	if out := w.sync(); !out.Reason.Ready() || !told(out, SourceRangesIgnored) {
-		t.Errorf("%v, tells %v", out.Reason, out.Tell)
+	w.eventually("the ranges cannot be enforced", func() bool { out = w.sync(); return told(out, SourceRangesIgnored) })
+	if !out.Reason.Ready() {
+		t.Error(out.Reason)
+	}
+	w.connect()
+	w.eventually("they can be", func() bool { out := w.sync(); return out.Reason.Ready() && !told(out, SourceRangesIgnored) })
+}
+
+// Only some networks may connect, from the first packet on, until the Service has no
+// ranges any more. The filter goes with the Service.
+func TestSourceRanges(t *testing.T) {
+	w := newWorld(t)
+	w.server.Northd()
+	rules := func() string {
+		return strings.TrimSpace(w.server.Ctl("--bare", "--columns=match", "find", "ACL", "external_ids:fairlead.io/service=shalb-dev/web"))
+	}
+	w.want.Service.SourceRanges = []string{" 128.0.0.0/1", "x"}
+	w.served()
+	if got, want := rules(), "ip4.dst == 168.119.17.52 && tcp.dst == {80} && ip4.src == {0.0.0.0/1}"; got != want {
+		t.Errorf("rules %s", got)
+	}
+	w.want.Service.SourceRanges = []string{"0.0.0.0/0"}
+	w.served()
+	if got := rules(); got != "" {
+		t.Errorf("rules %s for everybody", got)
+	}
+	w.want.Service.SourceRanges = []string{"192.0.2.0/24"}
+	if out := w.served(); !told(out, lb.UpdatedLoadBalancer) || rules() == "" {
+		t.Errorf("tells %v, rules %s", out.Tell, rules())
+	}
+	orphans, err := w.backend.Orphans(t.Context(), func(types.NamespacedName, types.UID) bool { return false })
+	if err != nil || len(orphans) != 2 {
+		t.Fatal(orphans, err)
+	}
+	if _, err := w.backend.Remove(t.Context(), orphans); err != nil || rules() != "" || w.rows() != "" {
+		t.Errorf("%v, rules %s, rows %s", err, rules(), w.rows())
+	}
+	w.served()
+	if w.want.Gone = true; !w.sync().Gone || rules() != "" {
+		t.Errorf("rules %s of a Service that is gone", rules())
 	}
 }
 

@@ -38,12 +38,16 @@ type world struct {
 // Place is the same for all Services.
 func (w *world) Place(context.Context, *lb.Want) (Place, error) { return w.place, nil }
 
+// Written is of no concern.
+func (w *world) Written(...types.NamespacedName) {}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	s := northbound.Start(t)
 	s.Ctl("init")
 	s.Ctl("lr-add", "shalb-dev", "--", "ls-add", "shalb-dev-default")
 	s.Ctl("lrp-add", "shalb-dev", "inside", "02:00:00:00:00:01", "10.0.0.1/16", "--", "lrp-add", "shalb-dev", "shalb-dev-ext-public", "02:00:00:00:00:02", "168.119.17.51/28", "--", "lrp-set-gateway-chassis", "shalb-dev-ext-public", "ch1")
+	s.Ctl("ls-add", "ext-public")
 	endpoint, err := ovsdb.ParseEndpoint(s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +59,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, server: s, place: Place{Router: "shalb-dev", Switches: []string{"shalb-dev-default"}, Gateway: "shalb-dev-ext-public",
 		Addresses: []netip.Addr{netip.MustParseAddr("168.119.17.52")}}, want: lb.Want{Service: service()}}
 	w.want.Endpoints = []lb.Endpoint{{Address: netip.MustParseAddr("10.0.0.11"), Ready: true, Serving: true, Ports: map[string]uint16{"http": 8080}}}
+	w.connect()
 	w.backend = New(Options{DB: db, Placer: w})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -62,6 +67,13 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { stop(); running.Wait() })
 	w.eventually("connected", func() bool { return db.Away() == 0 })
 	return w
+}
+
+// connect connects the router to the external switch.
+func (w *world) connect() {
+	w.t.Helper()
+	const peer = "ext-public-shalb-dev"
+	w.server.Ctl("lsp-add", "ext-public", peer, "--", "lsp-set-type", peer, "router", "--", "lsp-set-options", peer, "router-port=shalb-dev-ext-public")
 }
 
 func service() lb.Service {

@@ -67,7 +67,7 @@ func parseStart(args []string) (*parsed, error) {
 	p := &parsed{env: map[string]string{}}
 	flags := flag.NewFlagSet("controller start", flag.ContinueOnError)
 	flags.Func("config", "", func(path string) (err error) { p.config, err = config.Load(path); return err })
-	flags.Func("lb-class", "", func(class string) error { p.config = config.Default().OnlyClass(class); return nil })
+	flags.Func("lb-class", "", func(class string) (err error) { p.config, err = config.Default().OnlyClass(class); return err })
 	flags.StringVar(&p.metallb, "metallb-namespace", "", "")
 	flags.BoolFunc("dry-run", "", func(string) error {
 		p.cloud = append(p.cloud, func(c *controller.Backend) { c.DryRun = true })

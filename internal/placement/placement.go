@@ -1,0 +1,181 @@
+// Package placement says where Services of backend ovn are served, and at which addresses:
+// it is the backend's Placer. Services have addresses of EIps, which are served by
+// kube-ovn; where their class has pools, the ledger gives them, and this package only
+// finds the router.
+package placement
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"fairlead.io/internal/backend"
+	backendovn "fairlead.io/internal/backend/ovn"
+	"fairlead.io/internal/compat"
+	"fairlead.io/internal/compat/kubedc"
+	"fairlead.io/internal/compat/native"
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/eip"
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/ovn"
+	"fairlead.io/internal/projects"
+)
+
+// unreadRetry is when a Service is looked at again while objects have not been read: when
+// they have, all Services are at once.
+const unreadRetry = time.Second
+
+// Options of a Placer.
+type Options struct {
+	REST   *rest.Config
+	Log    *slog.Logger
+	Config *config.Configuration
+	// DB has the rows of Services.
+	DB *ovn.DB
+	// DryRun: nothing is written.
+	DryRun bool
+}
+
+// Placer places Services by the objects of kube-dc and kube-ovn, and by annotations of
+// namespaces.
+type Placer struct {
+	config   *config.Configuration
+	projects *projects.Projects
+	readings compat.Readings
+}
+
+var (
+	_ backendovn.Placer = (*Placer)(nil)
+	_ backend.Runner    = (*Placer)(nil)
+)
+
+// New makes a Placer.
+func New(o Options) (*Placer, error) {
+	p := &Placer{config: o.Config}
+	for _, d := range []compat.Dialect{native.Dialect{}, kubedc.Dialect{}} {
+		p.readings = append(p.readings, compat.Named{Dialect: d, Reading: d.Read(compat.Objects{})})
+	}
+	var err error
+	p.projects, err = projects.New(projects.Options{
+		REST: o.REST, Log: o.Log, Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
+		Claim: p.claim, Rows: func() ([]eip.Row, error) { return rows(o.DB) },
+	})
+	return p, err
+}
+
+// Run follows the objects until ctx ends.
+func (p *Placer) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
+	return p.projects.Run(ctx, wake)
+}
+
+// Written lets EIps be released whose rows are gone, and owners be counted.
+func (p *Placer) Written(services ...types.NamespacedName) { p.projects.Touch(services...) }
+
+// claim is what a Service asks for, if it is of a class without pools.
+func (p *Placer) claim(s *lb.Service) (eip.Claim, bool) {
+	class := p.config.Class(s.Class)
+	if !s.LoadBalancer || class == nil || class.Backend != config.OVN || len(class.Pools) > 0 {
+		return eip.Claim{}, false
+	}
+	r := p.readings.Request(s, nil, compat.Class{Words: kubedc.Format, Plans: true})
+	wish, _ := kubedc.Read(s, r.Addresses)
+	return eip.Claim{Service: s, Wish: wish, Invalid: r.Invalid != nil}, true
+}
+
+// rows are what the load balancers of the cluster have.
+func rows(db *ovn.DB) ([]eip.Row, error) {
+	taken, err := db.Taken()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]eip.Row, len(taken))
+	for i, t := range taken {
+		namespace, name, _ := strings.Cut(t.Service, "/")
+		out[i] = eip.Row{
+			Service: types.NamespacedName{Namespace: namespace, Name: name},
+			Address: t.VIP.Addr(), Ports: []lb.Port{{Protocol: strings.ToUpper(t.Protocol), Number: t.VIP.Port()}},
+		}
+	}
+	return out, nil
+}
+
+// Place finds out where a Service is served. If it needs an EIp, that is created.
+func (p *Placer) Place(ctx context.Context, w *lb.Want) (backendovn.Place, error) {
+	place, err := p.place(ctx, w)
+	switch {
+	case errors.Is(err, projects.ErrUnread):
+		return backendovn.Place{Again: unreadRetry, Unknown: true}, nil
+	case errors.Is(err, projects.ErrLacking):
+		reason := eip.Reasons.With(eip.NotAProject, w.Service.Key.Namespace, err.Error())
+		return backendovn.Place{Elsewhere: &reason}, nil
+	case err != nil:
+		return backendovn.Place{}, err
+	}
+	place.Tell = append(place.Tell, kubedc.Remarks(&w.Service)...)
+	return place, nil
+}
+
+func (p *Placer) place(ctx context.Context, w *lb.Want) (backendovn.Place, error) {
+	if class := p.config.Class(w.Service.Class); class != nil && len(class.Pools) > 0 {
+		return p.byNamespace(ctx, w)
+	}
+	return p.byProject(ctx, w)
+}
+
+// byNamespace places a Service that has its addresses from pools.
+func (p *Placer) byNamespace(ctx context.Context, w *lb.Want) (backendovn.Place, error) {
+	at, ok, problem, err := p.projects.Locate(ctx, w.Service.Key.Namespace)
+	if err != nil {
+		return backendovn.Place{}, err
+	}
+	if !ok {
+		if problem == "" {
+			problem = "it has no annotation " + kubedc.AnnotationRouter + ", and no Vpc and no Project has it"
+		}
+		reason := eip.Reasons.With(eip.NotAProject, w.Service.Key.Namespace, problem)
+		return backendovn.Place{Elsewhere: &reason}, nil
+	}
+	return backendovn.Place{Router: at.Router, Switches: at.Switches, TakeOver: publishes(&w.Service, w.Verdict.Addresses)}, nil
+}
+
+// byProject places a Service that has the addresses of an EIp.
+func (p *Placer) byProject(ctx context.Context, w *lb.Want) (backendovn.Place, error) {
+	s := &w.Service
+	view, err := p.projects.View(ctx, s.Key.Namespace, s)
+	if err != nil {
+		return backendovn.Place{}, err
+	}
+	b := view.Service(s.UID)
+	if view.Place == nil {
+		return backendovn.Place{Elsewhere: b.Reason}, nil
+	}
+	at := view.Place
+	out := backendovn.Place{
+		Router: at.Router, Switches: at.Switches, Addresses: b.Addresses, Former: b.Former, TakeOver: publishes(s, b.Addresses),
+		Waits: b.Reason, Tell: b.Tell, Plan: b.Plan, Again: b.Again,
+	}
+	if at.Vpc != "" && b.Subnet != "" {
+		out.Gateway = at.Gateway(b.Subnet)
+	}
+	if w.Request.Invalid != nil {
+		out.Waits = w.Request.Invalid
+	}
+	if w.DryRun {
+		return out, nil
+	}
+	return out, p.projects.Do(ctx, b.Plan)
+}
+
+// publishes says whether the status of a Service, which tenants cannot write, has all of
+// the addresses.
+func publishes(s *lb.Service, addresses []netip.Addr) bool {
+	published := s.Published()
+	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return !slices.Contains(published, a) })
+}
