@@ -174,6 +174,9 @@ func (p *Projects) noteEIp(key types.NamespacedName, before client.Object, after
 	}
 	p.book.EIp(key, after)
 	p.queue.Add(key)
+	if was, ok := before.(*api.EIp); after != nil && (!ok || was.Status.IPAddress != after.Status.IPAddress) {
+		p.accompanyAgain(p.book.ServicesOf(key))
+	}
 	if before == nil || after == nil {
 		services = p.affected(append(services, p.book.ServicesOf(key)...)...)
 	}

@@ -182,14 +182,18 @@ func (s *story) aged(args []string) error {
 }
 
 func (s *story) eventsOf(name, reason string) ([]string, error) {
-	namespace, name, _ := strings.Cut(name, "/")
+	svc, _, err := s.get(name)
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, _ := strings.Cut(name, "/")
 	list, err := theRig.Kube.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, e := range list.Items {
-		if e.InvolvedObject.Name == name && (reason == "" || e.Reason == reason) {
+		if e.InvolvedObject.UID == svc.UID && (reason == "" || e.Reason == reason) {
 			out = append(out, e.Reason+": "+e.Message)
 		}
 	}

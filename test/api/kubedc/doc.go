@@ -12,8 +12,8 @@
 //	                            with ipMode Proxy; * is any address
 //	untouched NAME              wait until the Service has nothing of ours
 //	says NAME REGEXP            wait until the reason of the Service says this
-//	told NAME CODE [REGEXP]     wait until the object has an event with this reason, that says this
-//	times NAME CODE NUMBER      wait until the object has so many events with this reason
+//	told NAME CODE [REGEXP]     wait until the Service has an event with this reason, that says this
+//	times NAME CODE NUMBER      wait until the Service has so many events with this reason
 //	aged NAME                   wait until whatever is created next is younger, by the second
 //	has KIND PATTERN [REGEXP..] wait until one object has a name like that, and is, as JSON, like
 //	                            all of these; KIND is eip, fip, ovn-eip, vpc, subnet, project,
