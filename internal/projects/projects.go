@@ -30,6 +30,7 @@ import (
 	"fairlead.io/internal/compat/kubedc"
 	"fairlead.io/internal/eip"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/routes"
 )
 
 // Options of Projects.
@@ -46,6 +47,8 @@ type Options struct {
 	// Rows are what load balancers of the cluster have in the database. After a change,
 	// Touch is to be called.
 	Rows eip.Rows
+	// Served is what a Service, which may be gone, has there.
+	Served func(types.NamespacedName) ([]routes.Served, error)
 }
 
 // The kinds that are followed. Without the first ones nothing can be decided.
@@ -82,6 +85,8 @@ type Projects struct {
 	own  ownWrites
 	// bound is what Services had when they were last looked at.
 	bound map[types.NamespacedName]eip.Binding
+
+	routing locks // by Vpc
 }
 
 // New returns the projects of a cluster. Run fills its cache.
@@ -260,6 +265,7 @@ func (p *Projects) serve(ctx context.Context, key types.NamespacedName) (time.Du
 	p.mu.Lock()
 	v := p.book.LookAtEIp(key, p.o.Rows, time.Now())
 	plan, again := v.EIp(key.Name)
+	at, _, _ := p.book.Place(key.Namespace)
 	var concerned []types.NamespacedName
 	for _, c := range v.Claims {
 		if p.hasOther(c.Service.Key, func() eip.Binding { return v.Service(c.Service.UID) }) {
@@ -270,6 +276,10 @@ func (p *Projects) serve(ctx context.Context, key types.NamespacedName) (time.Du
 	p.wakeUp(wakes{services: concerned})
 	if p.o.DryRun {
 		return again, nil
+	}
+	// Routes go before the EIp that they were for.
+	if err := p.unroute(ctx, at.Vpc); err != nil {
+		return 0, err
 	}
 	return again, p.Do(ctx, plan)
 }
