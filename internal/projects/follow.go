@@ -31,7 +31,7 @@ func (p *Projects) follow(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("watch for projects: %w", err)
 		}
-		registered, err := informer.AddEventHandler(p.handler())
+		registered, err := informer.AddEventHandler(handler(p.changed))
 		if err != nil {
 			return fmt.Errorf("watch for projects: %w", err)
 		}
@@ -54,7 +54,7 @@ func (p *Projects) follow(ctx context.Context) error {
 	return nil
 }
 
-func (p *Projects) handler() toolscache.ResourceEventHandlerFuncs {
+func handler(changed func(before, after client.Object)) toolscache.ResourceEventHandlerFuncs {
 	object := func(o any) client.Object {
 		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 			o = gone.Obj
@@ -63,9 +63,9 @@ func (p *Projects) handler() toolscache.ResourceEventHandlerFuncs {
 		return out
 	}
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { p.changed(nil, object(o)) },
-		DeleteFunc: func(o any) { p.changed(object(o), nil) },
-		UpdateFunc: func(before, after any) { p.changed(object(before), object(after)) },
+		AddFunc:    func(o any) { changed(nil, object(o)) },
+		DeleteFunc: func(o any) { changed(object(o), nil) },
+		UpdateFunc: func(before, after any) { changed(object(before), object(after)) },
 	}
 }
 

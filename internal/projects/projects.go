@@ -79,6 +79,10 @@ type Projects struct {
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName] // EIps
 	wake   func(...types.NamespacedName)
 	looked atomic.Bool // all that there was has been read
+	// companions are Services whose companions are to be looked at, and companionsKnown say
+	// whether all of these have been read.
+	companions      workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	companionsKnown []func() bool
 
 	mu   sync.Mutex
 	book *eip.Book
@@ -103,7 +107,7 @@ func New(o Options) (*Projects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client for projects: %w", err)
 	}
-	reader, err := cache.New(apiretry.Config(o.REST, o.Log), cache.Options{Scheme: s, DefaultTransform: cache.TransformStripManagedFields()})
+	reader, err := cache.New(apiretry.Config(o.REST, o.Log), cache.Options{Scheme: s, DefaultTransform: cache.TransformStripManagedFields(), ByObject: companionCache()})
 	if err != nil {
 		return nil, fmt.Errorf("create cache of projects: %w", err)
 	}
@@ -113,7 +117,8 @@ func New(o Options) (*Projects, error) {
 	}
 	set.Cache = reader
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 30*time.Second)
-	return &Projects{o: o, cache: reader, client: writer, kinds: set, queue: workqueue.NewTypedRateLimitingQueue(limiter),
+	return &Projects{o: o, cache: reader, client: writer, kinds: set,
+		queue: workqueue.NewTypedRateLimitingQueue(limiter), companions: workqueue.NewTypedRateLimitingQueue(limiter),
 		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}}, nil
 }
 
@@ -125,6 +130,7 @@ const workers = 4
 func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
 	p.wake = wake
 	context.AfterFunc(ctx, p.queue.ShutDown)
+	context.AfterFunc(ctx, p.companions.ShutDown)
 	ended := make(chan error, 1)
 	go func() { ended <- p.cache.Start(ctx) }()
 	if err := p.follow(ctx); err != nil {
@@ -142,6 +148,14 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 	}()
 	for range workers {
 		go p.work(ctx)
+	}
+	if !p.o.DryRun {
+		if err := p.followCompanions(ctx); err != nil {
+			return err
+		}
+		for range companionWorkers {
+			go p.workCompanions(ctx)
+		}
 	}
 	return <-ended
 }

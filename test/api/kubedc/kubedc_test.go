@@ -1,5 +1,3 @@
-// Package kubedc drives what follows kube-dc's projects on a real API server, with a
-// stand-in of kube-ovn. The backend here has no database: its rows are a list.
 package kubedc
 
 import (
@@ -41,7 +39,7 @@ var theRig *rig.Rig
 
 func TestMain(m *testing.M) {
 	crlog.SetLogger(logr.Discard()) // controllers have a log of their own
-	os.Exit(rig.Main(m, sandbox.Options{NoControllers: true}, &theRig))
+	os.Exit(rig.Main(m, sandbox.Options{ManagerArgs: []string{"--controllers=garbage-collector-controller,endpointslice-mirroring-controller"}}, &theRig))
 }
 
 const project = "shalb-dev"
