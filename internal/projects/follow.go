@@ -128,6 +128,11 @@ func (p *Projects) note(before, after client.Object) wakes {
 		return p.noteFIp(key, before, after)
 	case *kubeovn.OvnEip:
 		return p.noteOvnEip(key.Name, as[kubeovn.OvnEip](after))
+	case *kubeovn.OvnDnatRule:
+		for _, ovnEip := range p.book.Rule(key.Name, as[kubeovn.OvnDnatRule](after)) {
+			p.queueAll(p.book.EIpsFor(ovnEip))
+		}
+		return wakes{}
 	case *kubeovn.Vpc:
 		p.book.Vpc(key.Name, as[kubeovn.Vpc](after))
 	case *kubeovn.Subnet:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -59,6 +61,10 @@ var (
 	kindOvnEip  = kubeovn.GroupVersion.WithKind("OvnEip")
 	kindSubnet  = kubeovn.GroupVersion.WithKind("Subnet")
 	kindVpc     = kubeovn.GroupVersion.WithKind("Vpc")
+	kindRule    = kubeovn.GroupVersion.WithKind("OvnDnatRule")
+
+	// optional are kinds that may be missing.
+	optional = []schema.GroupVersionKind{kindProject, kindRule}
 
 	kinds = []compat.Kind{
 		{GroupVersionKind: kindEIp, Object: &api.EIp{}, List: func() runtime.Object { return &api.EIpList{} }, Without: "Services of kube-dc's projects get no addresses"},
@@ -67,6 +73,7 @@ var (
 		{GroupVersionKind: kindSubnet, Object: &kubeovn.Subnet{}, List: func() runtime.Object { return &kubeovn.SubnetList{} }, Without: "Services of kube-dc's projects get no addresses"},
 		{GroupVersionKind: kindVpc, Object: &kubeovn.Vpc{}, List: func() runtime.Object { return &kubeovn.VpcList{} }, Without: "Services of kube-dc's projects get no addresses"},
 		{GroupVersionKind: kindProject, Object: &api.Project{}, List: func() runtime.Object { return &api.ProjectList{} }, Without: "only Vpcs say which namespaces are projects"},
+		{GroupVersionKind: kindRule, Object: &kubeovn.OvnDnatRule{}, Resource: "ovn-dnat-rules", List: func() runtime.Object { return &kubeovn.OvnDnatRuleList{} }, Without: "ports that they have are only seen in OVN's database"},
 	}
 )
 
@@ -175,7 +182,7 @@ func (p *Projects) readable() error {
 		return ErrUnread
 	}
 	for _, k := range kinds {
-		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && k.GroupVersionKind != kindProject {
+		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && !slices.Contains(optional, k.GroupVersionKind) {
 			return fmt.Errorf("%w: %s", ErrLacking, why)
 		}
 		if !p.kinds.Told(k.GroupVersionKind) {
