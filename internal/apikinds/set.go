@@ -47,6 +47,8 @@ type Set struct {
 	// refused says why others are not; "" is that they are not there.
 	refused   map[schema.GroupVersionKind]string
 	followers map[schema.GroupVersionKind][]Follower
+	// told has, for each watched kind, whether its followers know all objects.
+	told map[schema.GroupVersionKind][]toolscache.InformerSynced
 }
 
 // Follower is called when a kind has come, and when its objects change; nil is an
@@ -65,7 +67,7 @@ func New(c *rest.Config, log *slog.Logger, all ...compat.Kind) (*Set, error) {
 	return &Set{
 		all: all, discovery: d, rest: d.RESTClient(), log: log,
 		watched: map[schema.GroupVersionKind]cache.Informer{}, refused: map[schema.GroupVersionKind]string{},
-		followers: map[schema.GroupVersionKind][]Follower{},
+		followers: map[schema.GroupVersionKind][]Follower{}, told: map[schema.GroupVersionKind][]toolscache.InformerSynced{},
 	}, nil
 }
 
@@ -151,7 +153,7 @@ func (s *Set) watch(ctx context.Context, k compat.Kind) error {
 	s.watched[k.GroupVersionKind] = informer
 	delete(s.refused, k.GroupVersionKind)
 	for _, f := range s.followers[k.GroupVersionKind] {
-		if err := f.follow(informer); err != nil {
+		if err := s.follow(k.GroupVersionKind, f, informer); err != nil {
 			s.log.Error("kind not watched", "kind", k.Kind, "error", err)
 		}
 	}
@@ -202,12 +204,23 @@ func (s *Set) Follow(kind schema.GroupVersionKind, f Follower) error {
 	defer s.mu.Unlock()
 	s.followers[kind] = append(s.followers[kind], f)
 	if informer := s.watched[kind]; informer != nil {
-		return f.follow(informer)
+		return s.follow(kind, f, informer)
 	}
 	return nil
 }
 
-func (f Follower) follow(informer cache.Informer) error {
+// Told says whether the followers of a kind have been called for all its objects. For a
+// kind that is not watched there are none.
+func (s *Set) Told(kind schema.GroupVersionKind) bool {
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !slices.ContainsFunc(s.told[kind], func(told toolscache.InformerSynced) bool { return !told() })
+}
+
+func (s *Set) follow(kind schema.GroupVersionKind, f Follower, informer cache.Informer) error {
 	f.Came()
 	object := func(o any) client.Object {
 		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
@@ -216,11 +229,14 @@ func (f Follower) follow(informer cache.Informer) error {
 		out, _ := o.(client.Object)
 		return out
 	}
-	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { f.Changed(nil, object(o)) },
 		DeleteFunc: func(o any) { f.Changed(object(o), nil) },
 		UpdateFunc: func(before, after any) { f.Changed(object(before), object(after)) },
 	})
+	if err == nil {
+		s.told[kind] = append(s.told[kind], registered.HasSynced)
+	}
 	return err
 }
 

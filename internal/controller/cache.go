@@ -23,6 +23,7 @@ import (
 	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/compat"
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
@@ -43,7 +44,7 @@ func newScheme(more ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 // gives no right to read others.
 func watched(c *classes) []client.Object {
 	kinds := []client.Object{&corev1.Service{}}
-	if c.anyFromPools() || c.needNodes() {
+	if c.anyFromPools() || c.needNodes() || c.needAgents() || c.agents || c.config.Nodes.Cloud != config.NoCloud {
 		kinds = append(kinds, &corev1.Node{})
 	}
 	if c.anyFromPools() {

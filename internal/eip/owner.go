@@ -2,6 +2,7 @@ package eip
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,9 +24,13 @@ func (v *View) owners(r *record) []api.Owner {
 	for _, s := range v.users(r) {
 		out = append(out, api.Owner{Type: ownerService, OwnerRef: s.String()})
 	}
+	listed := map[api.Owner]bool{}
+	for _, o := range out {
+		listed[o] = true
+	}
 	for _, o := range r.object.Status.Owners {
-		if v.stays(o) && !slices.Contains(out, o) {
-			out = append(out, o)
+		if !listed[o] && v.stays(o) {
+			out, listed[o] = append(out, o), true
 		}
 	}
 	slices.SortFunc(out, func(a, b api.Owner) int {
@@ -37,19 +42,16 @@ func (v *View) owners(r *record) []api.Owner {
 // users are the Services that have the EIp, or will have it, and those whose rows have its
 // address.
 func (v *View) users(r *record) []types.NamespacedName {
-	var out []types.NamespacedName
+	users := map[types.NamespacedName]struct{}{}
 	for _, b := range r.claims {
 		if b.lost[r] == nil && r.fip == "" && !r.ending() && (b.wanted == r || v.Service(b.Service.UID).EIp == r.object.Name) {
-			out = append(out, b.Service.Key)
+			users[b.Service.Key] = struct{}{}
 		}
 	}
 	for _, row := range r.rows {
-		if !slices.Contains(out, row.Service) {
-			out = append(out, row.Service)
-		}
+		users[row.Service] = struct{}{}
 	}
-	slices.SortFunc(out, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
-	return out
+	return slices.SortedFunc(maps.Keys(users), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 // stays says whether an entry that is there is somebody else's. The format of kube-dc's
@@ -59,29 +61,31 @@ func (v *View) stays(o api.Owner) bool {
 	if !strings.EqualFold(o.Type, ownerService) {
 		return true
 	}
-	name := strings.TrimPrefix(o.OwnerRef, v.Namespace+"/")
-	for living, uid := range v.Names {
-		if living == name || string(uid) == o.OwnerRef {
-			_, ours := v.bounds[uid]
-			return !ours
-		}
+	uid, lives := v.Names[strings.TrimPrefix(o.OwnerRef, v.Namespace+"/")]
+	if !lives {
+		uid = types.UID(o.OwnerRef)
+		_, lives = v.living[uid]
 	}
-	return false
+	return lives && v.bounds[uid] == nil
 }
 
 // blockers are who keeps an EIp from being deleted, as a person would name them.
 func (v *View) blockers(r *record) []string {
 	var out []string
+	listed := map[string]bool{}
+	add := func(text string) {
+		if !listed[text] {
+			out, listed[text] = append(out, text), true
+		}
+	}
 	if r.fip != "" {
-		out = append(out, ownerFIp+" "+r.fip)
+		add(ownerFIp + " " + r.fip)
 	}
 	for _, o := range v.owners(r) {
 		if strings.EqualFold(o.Type, ownerFIp) && !v.fipLives(o.OwnerRef) {
 			continue
 		}
-		if text := strings.TrimSpace(o.Type + " " + o.OwnerRef); !slices.Contains(out, text) {
-			out = append(out, text)
-		}
+		add(strings.TrimSpace(o.Type + " " + o.OwnerRef))
 	}
 	return out
 }

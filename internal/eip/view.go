@@ -74,6 +74,9 @@ type View struct {
 	bounds map[types.UID]*bound
 	// holder has the OvnEip of each address that is allocated.
 	holder map[netip.Addr]string
+	fipOf  map[string]string // by EIp
+	rowsAt map[netip.Addr][]Row
+	living map[types.UID]struct{} // Services of the namespace
 }
 
 // record is one EIp.
@@ -106,12 +109,8 @@ type bound struct {
 
 // Look returns what follows from s.
 func Look(s State) *View {
-	v := &View{State: s, eips: map[string]*record{}, bounds: map[types.UID]*bound{}, holder: map[netip.Addr]string{}}
-	for name, o := range s.OvnEips {
-		for _, a := range addressesOf(o) {
-			v.holder[a] = name
-		}
-	}
+	v := &View{State: s, eips: map[string]*record{}, bounds: map[types.UID]*bound{}}
+	v.index()
 	for _, e := range s.EIps {
 		v.eips[e.Name] = v.read(e)
 	}
@@ -137,7 +136,7 @@ func Look(s State) *View {
 			v.target(b, owned[c.Service.UID], holders)
 		}
 		for _, r := range []*record{b.wanted, b.current} {
-			if r != nil && !slices.Contains(r.claims, b) {
+			if r != nil && (len(r.claims) == 0 || r.claims[len(r.claims)-1] != b) {
 				r.claims = append(r.claims, b)
 			}
 		}
@@ -146,6 +145,31 @@ func Look(s State) *View {
 		arbitrate(group)
 	}
 	return v
+}
+
+// index notes what is looked for by something else than its name.
+func (v *View) index() {
+	v.holder, v.fipOf, v.rowsAt, v.living = map[netip.Addr]string{}, map[string]string{}, map[netip.Addr][]Row{}, map[types.UID]struct{}{}
+	for name, o := range v.OvnEips {
+		for _, a := range addressesOf(o) {
+			if had := v.holder[a]; had == "" || name < had {
+				v.holder[a] = name
+			}
+		}
+	}
+	for _, f := range v.FIps {
+		for _, e := range []string{f.Spec.EIp, f.Status.EIp} {
+			if had := v.fipOf[e]; e != "" && (had == "" || f.Name < had) {
+				v.fipOf[e] = f.Name
+			}
+		}
+	}
+	for _, row := range v.Rows {
+		v.rowsAt[row.Address] = append(v.rowsAt[row.Address], row)
+	}
+	for _, uid := range v.Names {
+		v.living[uid] = struct{}{}
+	}
 }
 
 // ending says that an EIp is being deleted, and has no address that could be used until
@@ -182,12 +206,7 @@ func (v *View) groups() map[string][]*record {
 
 // read finds out what an EIp has.
 func (v *View) read(e *api.EIp) *record {
-	r := &record{object: e}
-	for _, f := range v.FIps {
-		if (f.Spec.EIp == e.Name || f.Status.EIp == e.Name) && (r.fip == "" || f.Name < r.fip) {
-			r.fip = f.Name
-		}
-	}
+	r := &record{object: e, fip: v.fipOf[e.Name]}
 	if v.Serves {
 		r.ovn, r.refused = v.ovnEipOf(e)
 		if r.ovn != nil && r.ovn.Status.Ready && r.ovn.DeletionTimestamp == nil {
@@ -203,10 +222,8 @@ func (v *View) read(e *api.EIp) *record {
 		}
 	}
 	r.known = v.knownOf(r)
-	for _, row := range v.Rows {
-		if slices.Contains(r.known, row.Address) {
-			r.rows = append(r.rows, row)
-		}
+	for _, a := range r.known {
+		r.rows = append(r.rows, v.rowsAt[a]...)
 	}
 	return r
 }
@@ -282,7 +299,8 @@ func arbitrate(group []*record) {
 	var claims []*bound
 	for _, r := range group {
 		for _, b := range r.claims {
-			if !slices.Contains(claims, b) {
+			if _, listed := b.lost[group[0]]; !listed {
+				b.lost[group[0]] = nil
 				claims = append(claims, b)
 			}
 		}

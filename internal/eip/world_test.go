@@ -46,6 +46,7 @@ type world struct {
 	// stolen are OvnEips that somebody else has deleted: their rows may outlive them.
 	stolen map[string]bool
 	writes []string
+	book   *bookOf
 }
 
 func newWorld(t testing.TB) *world {
@@ -318,6 +319,7 @@ type fault func() error
 // rows before status, and Services before EIps. It says whether anything was done.
 func (w *world) turn(f fault) (did bool) {
 	v := Look(w.state())
+	w.compareBook(v)
 	try := func(p lb.Plan) bool {
 		for _, step := range p.Steps {
 			did = true

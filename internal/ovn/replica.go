@@ -46,6 +46,7 @@ type replica struct {
 	filters filters
 
 	byOwner, byName, byVIP multi // load balancers
+	byAddress              multi // those of this cluster, by the addresses of their VIPs
 	byHolderName           multi // "table name" → holders
 	heldBy                 multi // load balancer → holders
 	groupedBy              multi // load balancer → groups
@@ -56,7 +57,7 @@ type replica struct {
 func newReplica(cluster string, schema ovsdb.Schema) *replica {
 	return &replica{cluster: cluster, schema: schema,
 		balancers: map[string]*LoadBalancer{}, holders: map[string]*holder{}, ports: map[string]*port{}, groups: map[string]set{}, filters: newFilters(),
-		byOwner: multi{}, byName: multi{}, byVIP: multi{}, byHolderName: multi{}, heldBy: multi{}, groupedBy: multi{}, ownerOfPort: multi{}, portsByName: multi{}}
+		byOwner: multi{}, byName: multi{}, byVIP: multi{}, byAddress: multi{}, byHolderName: multi{}, heldBy: multi{}, groupedBy: multi{}, ownerOfPort: multi{}, portsByName: multi{}}
 }
 
 // touched is what an update concerns.
@@ -175,6 +176,9 @@ func toggled(list, difference []string) []string {
 func (r *replica) index(l *LoadBalancer, do func(multi, string, string)) {
 	if owner := l.owner(r.cluster); owner != "" {
 		do(r.byOwner, owner, l.UUID)
+		for vip := range l.VIPs {
+			do(r.byAddress, vipAddr(vip).String(), l.UUID)
+		}
 	}
 	do(r.byName, l.Name, l.UUID)
 	for vip := range l.VIPs {

@@ -1,6 +1,10 @@
 package ovn
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
 
 // Taken is an address and port that a row of this cluster has.
 type Taken struct {
@@ -9,23 +13,44 @@ type Taken struct {
 	VIP      netip.AddrPort
 }
 
-// Taken are those of all rows of this cluster, in no order.
-func (d *DB) Taken() ([]Taken, error) {
+// Port of a Service, with a protocol of Protocols.
+type Port struct {
+	Protocol string
+	Number   uint16
+}
+
+// TakenAt are the ports that rows of this cluster have at an address, in an order that
+// only changes with them: some of the ports, or all if there are none.
+func (d *DB) TakenAt(address netip.Addr, ports ...Port) ([]Taken, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.replica == nil {
 		return nil, d.unavailable()
 	}
 	var out []Taken
-	for service, ids := range d.replica.byOwner {
-		for id := range ids {
-			l := d.replica.balancers[id]
-			for text := range l.VIPs {
-				if vip, err := netip.ParseAddrPort(text); err == nil {
-					out = append(out, Taken{service, l.protocol(), netip.AddrPortFrom(vip.Addr().Unmap(), vip.Port())})
-				}
+	add := func(id, text string) {
+		l := d.replica.balancers[id]
+		if vip, err := netip.ParseAddrPort(text); err == nil && vip.Addr().Unmap() == address {
+			out = append(out, Taken{l.owner(d.cluster), l.protocol(), netip.AddrPortFrom(address, vip.Port())})
+		}
+	}
+	if len(ports) == 0 {
+		for id := range d.replica.byAddress[address.String()] {
+			for text := range d.replica.balancers[id].VIPs {
+				add(id, text)
 			}
 		}
 	}
+	for _, p := range ports {
+		vip := netip.AddrPortFrom(address, p.Number).String()
+		for id := range d.replica.byVIP[vip] {
+			if l := d.replica.balancers[id]; l.protocol() == p.Protocol && l.owner(d.cluster) != "" {
+				add(id, vip)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Taken) int { return strings.Compare(a.text(), b.text()) })
 	return out, nil
 }
+
+func (t *Taken) text() string { return t.VIP.String() + " " + t.Protocol + " " + t.Service }

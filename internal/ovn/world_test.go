@@ -70,6 +70,7 @@ type keeper struct {
 	commits  int
 	woken    map[string]int
 	queue    workqueue.TypedInterface[string]
+	stop     func()
 }
 
 func keep(t testing.TB, cluster string, endpoints []string, services ...*Service) *keeper {
@@ -107,7 +108,8 @@ func keepWith(t testing.TB, cluster string, endpoints []string, files ovsdb.TLSF
 			}
 		})
 	}
-	t.Cleanup(func() { stop(); k.queue.ShutDown(); running.Wait() })
+	k.stop = func() { stop(); k.queue.ShutDown(); running.Wait() }
+	t.Cleanup(k.stop)
 	return k
 }
 

@@ -65,7 +65,7 @@ func New(o Options) (*Placer, error) {
 	var err error
 	p.projects, err = projects.New(projects.Options{
 		REST: o.REST, Log: o.Log, Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
-		Claim: p.claim, Rows: func() ([]eip.Row, error) { return rows(o.DB) },
+		Claim: p.claim, Rows: rowsOf(o.DB),
 	})
 	return p, err
 }
@@ -89,21 +89,27 @@ func (p *Placer) claim(s *lb.Service) (eip.Claim, bool) {
 	return eip.Claim{Service: s, Wish: wish, Invalid: r.Invalid != nil}, true
 }
 
-// rows are what the load balancers of the cluster have.
-func rows(db *ovn.DB) ([]eip.Row, error) {
-	taken, err := db.Taken()
-	if err != nil {
-		return nil, err
-	}
-	out := make([]eip.Row, len(taken))
-	for i, t := range taken {
-		namespace, name, _ := strings.Cut(t.Service, "/")
-		out[i] = eip.Row{
-			Service: types.NamespacedName{Namespace: namespace, Name: name},
-			Address: t.VIP.Addr(), Ports: []lb.Port{{Protocol: strings.ToUpper(t.Protocol), Number: t.VIP.Port()}},
+// rowsOf are what the load balancers of the cluster have at an address.
+func rowsOf(db *ovn.DB) eip.Rows {
+	return func(address netip.Addr, ports []lb.Port) ([]eip.Row, error) {
+		var some []ovn.Port
+		for _, p := range ports {
+			some = append(some, ovn.Port{Protocol: strings.ToLower(p.Protocol), Number: p.Number})
 		}
+		taken, err := db.TakenAt(address, some...)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]eip.Row, len(taken))
+		for i, t := range taken {
+			namespace, name, _ := strings.Cut(t.Service, "/")
+			out[i] = eip.Row{
+				Service: types.NamespacedName{Namespace: namespace, Name: name},
+				Address: t.VIP.Addr(), Ports: []lb.Port{{Protocol: strings.ToUpper(t.Protocol), Number: t.VIP.Port()}},
+			}
+		}
+		return out, nil
 	}
-	return out, nil
 }
 
 // Place finds out where a Service is served. If it needs an EIp, that is created.
@@ -131,7 +137,7 @@ func (p *Placer) place(ctx context.Context, w *lb.Want) (backendovn.Place, error
 
 // byNamespace places a Service that has its addresses from pools.
 func (p *Placer) byNamespace(ctx context.Context, w *lb.Want) (backendovn.Place, error) {
-	at, ok, problem, err := p.projects.Locate(ctx, w.Service.Key.Namespace)
+	at, ok, problem, err := p.projects.Locate(w.Service.Key.Namespace)
 	if err != nil {
 		return backendovn.Place{}, err
 	}
@@ -148,7 +154,7 @@ func (p *Placer) byNamespace(ctx context.Context, w *lb.Want) (backendovn.Place,
 // byProject places a Service that has the addresses of an EIp.
 func (p *Placer) byProject(ctx context.Context, w *lb.Want) (backendovn.Place, error) {
 	s := &w.Service
-	view, err := p.projects.View(ctx, s.Key.Namespace, s)
+	view, err := p.projects.View(s)
 	if err != nil {
 		return backendovn.Place{}, err
 	}

@@ -3,9 +3,10 @@ package projects
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
-	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,40 +19,37 @@ import (
 	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/eip"
 	"fairlead.io/internal/kubeapi"
-	"fairlead.io/internal/lb"
 )
 
-// follow begins to watch everything, and says which EIps and Services each change is
-// about.
+// follow begins to watch everything, and waits until all that there is has been read.
 func (p *Projects) follow(ctx context.Context) error {
-	for kind, changed := range map[client.Object]func(before, after client.Object){
-		&corev1.Service{}:   p.serviceChanged,
-		&corev1.Namespace{}: p.namespaceChanged,
-	} {
+	var told []toolscache.InformerSynced
+	for _, kind := range []client.Object{&corev1.Service{}, &corev1.Namespace{}} {
 		informer, err := p.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(true))
 		if err != nil {
 			return fmt.Errorf("watch for projects: %w", err)
 		}
-		if _, err := informer.AddEventHandler(handler(changed)); err != nil {
+		registered, err := informer.AddEventHandler(handler(p.changed))
+		if err != nil {
 			return fmt.Errorf("watch for projects: %w", err)
 		}
+		told = append(told, registered.HasSynced)
 	}
 	for _, k := range kinds {
 		// The set is locked while it calls Came.
-		f := apikinds.Follower{Came: func() { go p.everything() }, Changed: p.networkChanged}
-		switch k.GroupVersionKind {
-		case kindEIp:
-			f.Changed = p.eipChanged
-		case kindFIp:
-			f.Changed = p.fipChanged
-		case kindOvnEip:
-			f.Changed = p.ovnEipChanged
-		}
+		f := apikinds.Follower{Came: func() { go p.everything() }, Changed: p.changed}
 		if err := p.kinds.Follow(k.GroupVersionKind, f); err != nil {
 			return fmt.Errorf("watch %s: %w", k.Kind, err)
 		}
+		told = append(told, func() bool { return p.kinds.Told(k.GroupVersionKind) })
 	}
-	return p.kinds.Look(ctx)
+	if err := p.kinds.Look(ctx); err != nil {
+		return err
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), told...) {
+		return ctx.Err()
+	}
+	return nil
 }
 
 func handler(changed func(before, after client.Object)) toolscache.ResourceEventHandlerFuncs {
@@ -71,91 +69,182 @@ func handler(changed func(before, after client.Object)) toolscache.ResourceEvent
 
 // everything looks at all EIps and Services again.
 func (p *Projects) everything() {
-	p.queueEIps("", func(*api.EIp) bool { return true })
+	p.mu.Lock()
+	p.queueAll(p.book.EIps(""))
+	p.mu.Unlock()
 	p.wake()
 }
 
-func (p *Projects) queueEIps(namespace string, which func(*api.EIp) bool) {
-	if !p.kinds.Has(kindEIp) {
-		return
-	}
-	var list api.EIpList
-	if err := p.cache.List(context.Background(), &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return // the cache is not filled: every EIp is still to come
-	}
-	for i := range list.Items {
-		if which(&list.Items[i]) {
-			p.queue.Add(types.NamespacedName{Namespace: list.Items[i].Namespace, Name: list.Items[i].Name})
-		}
+func (p *Projects) queueAll(keys []types.NamespacedName) {
+	for _, k := range keys {
+		p.queue.Add(k)
 	}
 }
 
-func (p *Projects) eipChanged(before, after client.Object) {
+// changed is called by informers.
+func (p *Projects) changed(before, after client.Object) {
+	if before == nil && after == nil {
+		return
+	}
+	p.mu.Lock()
+	var wakes wakes
+	if p.own.accepts(before, after) && !p.known(after) {
+		wakes = p.note(before, after)
+	}
+	p.mu.Unlock()
+	p.wakeUp(wakes)
+}
+
+// wakes is whom a change concerns: Services, or all of them.
+type wakes struct {
+	all      bool
+	services []types.NamespacedName
+}
+
+func (p *Projects) wakeUp(w wakes) {
+	switch {
+	case w.all:
+		p.wake()
+	case len(w.services) > 0:
+		p.wake(w.services...)
+	}
+}
+
+// note puts an object into the book, and queues the EIps that the change concerns; p.mu is
+// held. before may be an older version than the one in the book.
+func (p *Projects) note(before, after client.Object) wakes {
 	o := either(before, after)
-	p.queue.Add(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
-	if before == nil || after == nil { // Services may have waited for it, or have to do without
-		p.wakeNamespace(o.GetNamespace())
+	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+	switch o.(type) {
+	case *corev1.Service:
+		return p.noteService(key, as[corev1.Service](after))
+	case *corev1.Namespace:
+		return p.noteNamespace(before, after)
+	case *api.EIp:
+		return p.noteEIp(key, before, as[api.EIp](after))
+	case *api.FIp:
+		return p.noteFIp(key, before, after)
+	case *kubeovn.OvnEip:
+		return p.noteOvnEip(key.Name, as[kubeovn.OvnEip](after))
+	case *kubeovn.Vpc:
+		p.book.Vpc(key.Name, as[kubeovn.Vpc](after))
+	case *kubeovn.Subnet:
+		p.book.Subnet(key.Name, as[kubeovn.Subnet](after))
+	case *api.Project:
+		p.book.Project(key, as[api.Project](after))
+	}
+	return p.noteNetwork(before, after)
+}
+
+// as is an object of a kind; nil if there is none.
+func as[T any, P interface {
+	*T
+	client.Object
+}](o client.Object) *T {
+	if o == nil {
+		return nil
+	}
+	return (*T)(o.(P))
+}
+
+// noteService looks again at the EIps that a Service asks for or has, before and after.
+func (p *Projects) noteService(key types.NamespacedName, after *corev1.Service) wakes {
+	concerned := p.book.EIpsOf(key)
+	if after == nil {
+		p.book.Service(key, "", nil)
+		delete(p.bound, key)
+	} else {
+		value := kubeapi.Service(after)
+		p.book.Service(key, value.UID, p.claimOf(value))
+	}
+	p.queueNames(key.Namespace, append(concerned, p.book.EIpsOf(key)...))
+	return wakes{services: p.affected(key)}
+}
+
+func (p *Projects) queueNames(namespace string, names []string) {
+	for _, name := range names {
+		p.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 	}
 }
 
-func (p *Projects) fipChanged(before, after client.Object) {
+func (p *Projects) noteEIp(key types.NamespacedName, before client.Object, after *api.EIp) wakes {
+	var services []types.NamespacedName
+	if before == nil || after == nil { // they may have waited for it, or have to do without
+		services = p.book.ServicesOf(key)
+	}
+	p.book.EIp(key, after)
+	p.queue.Add(key)
+	if before == nil || after == nil {
+		services = p.affected(append(services, p.book.ServicesOf(key)...)...)
+	}
+	return wakes{services: services}
+}
+
+func (p *Projects) noteFIp(key types.NamespacedName, before, after client.Object) wakes {
+	p.book.FIp(key, as[api.FIp](after))
 	for _, o := range []client.Object{before, after} {
-		if f, ok := o.(*api.FIp); ok && f != nil {
-			p.queueEIps(f.Namespace, func(e *api.EIp) bool { return e.Name == f.Spec.EIp || e.Name == f.Status.EIp })
+		if f := as[api.FIp](o); f != nil {
+			p.queueNames(key.Namespace, slices.DeleteFunc([]string{f.Spec.EIp, f.Status.EIp}, func(name string) bool { return name == "" }))
 		}
 	}
+	return wakes{}
 }
 
-func (p *Projects) ovnEipChanged(before, after client.Object) {
-	o := either(before, after)
-	uid, name := o.GetLabels()[eip.LabelUID], o.GetName()
-	if uid == "" { // it may be the gateway of a router, for which EIps wait
-		p.queueEIps("", func(e *api.EIp) bool {
-			return !e.Status.Ready || e.Spec.ChildRef == name || e.Status.OvnEIpRef == name
-		})
-		return
-	}
-	p.queueEIps(o.GetLabels()[eip.LabelNamespace], func(e *api.EIp) bool { return string(e.UID) == uid })
+// noteOvnEip looks again at the EIps that have the OvnEip, and at those that wait for it
+// because it is the gateway of their router.
+func (p *Projects) noteOvnEip(name string, after *kubeovn.OvnEip) wakes {
+	p.queueAll(p.book.Behind(name))
+	p.book.OvnEip(name, after)
+	p.queueAll(p.book.Behind(name))
+	p.queueAll(p.book.EIpsFor(name))
+	return wakes{}
 }
 
-// serviceChanged looks again at the EIps that a Service asks for, or has.
-func (p *Projects) serviceChanged(before, after client.Object) {
-	for _, o := range []client.Object{before, after} {
-		s, ok := o.(*corev1.Service)
-		if !ok || s == nil {
-			continue
-		}
-		value := kubeapi.Service(s)
-		claim, _ := p.o.Claim(value)
-		published := value.Published()
-		ref := value.Key.String()
-		p.queueEIps(s.Namespace, func(e *api.EIp) bool {
-			a, err := lb.ParseAddr(e.Status.IPAddress)
-			return e.Labels[eip.LabelService] == string(s.UID) || claim.Wish.EIp == e.Name || err == nil && slices.Contains(published, a) ||
-				slices.ContainsFunc(e.Status.Owners, func(o api.Owner) bool {
-					return o.OwnerRef == ref || o.OwnerRef == s.Name || strings.HasSuffix(o.OwnerRef, string(s.UID))
-				})
-		})
-	}
-}
-
-// namespaceChanged looks again at a namespace whose annotations are others.
-func (p *Projects) namespaceChanged(before, after client.Object) {
-	if before != nil && after != nil && reflect.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) {
-		return
-	}
+// noteNamespace looks again at a namespace whose annotations are others.
+func (p *Projects) noteNamespace(before, after client.Object) wakes {
 	name := either(before, after).GetName()
-	p.queueEIps(name, func(*api.EIp) bool { return true })
-	p.wakeNamespace(name)
+	var annotations map[string]string
+	if after != nil {
+		annotations = after.GetAnnotations()
+	}
+	p.book.Namespace(name, annotations)
+	if before != nil && after != nil && maps.Equal(before.GetAnnotations(), annotations) {
+		return wakes{}
+	}
+	return p.again(name)
 }
 
-// networkChanged looks at everything again if a network is another one. How many
-// addresses a subnet has left changes with every address, and is for sentences only.
-func (p *Projects) networkChanged(before, after client.Object) {
-	if before != nil && after != nil && reflect.DeepEqual(network(before), network(after)) {
-		return
+// again looks at all of some namespaces.
+func (p *Projects) again(namespaces ...string) (out wakes) {
+	slices.Sort(namespaces)
+	for _, n := range slices.Compact(namespaces) {
+		p.queueAll(p.book.EIps(n))
+		out.services = append(out.services, p.book.Services(n)...)
 	}
-	p.everything()
+	return out
+}
+
+// noteNetwork looks again at the namespaces that a network is for. How many addresses a
+// subnet has left changes with every address, and is for sentences only.
+func (p *Projects) noteNetwork(before, after client.Object) wakes {
+	if before != nil && after != nil && reflect.DeepEqual(network(before), network(after)) {
+		return wakes{}
+	}
+	var concerned []string
+	for _, o := range []client.Object{before, after} {
+		switch o := o.(type) {
+		case *kubeovn.Vpc:
+			concerned = append(append(concerned, o.Name), o.Spec.Namespaces...)
+		case *api.Project:
+			if o.Status.Namespace != "" {
+				concerned = append(concerned, o.Status.Namespace)
+			}
+		case *kubeovn.Subnet:
+			p.queueAll(p.book.EIps(""))
+			return wakes{all: true}
+		}
+	}
+	return p.again(concerned...)
 }
 
 // network is what of an object says where addresses are from.
@@ -171,26 +260,38 @@ func network(o client.Object) any {
 	return o
 }
 
-// wakeNamespace wakes the Services of a namespace.
-func (p *Projects) wakeNamespace(namespace string) {
-	var list corev1.ServiceList
-	if err := p.cache.List(context.Background(), &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return // the cache is not filled: every Service is still to come
-	}
-	var keys []types.NamespacedName
-	for i := range list.Items {
-		if value := kubeapi.Service(&list.Items[i]); value.LoadBalancer {
-			keys = append(keys, value.Key)
-		}
-	}
-	if len(keys) > 0 {
-		p.wake(keys...)
-	}
-}
-
 func either(before, after client.Object) client.Object {
 	if after != nil {
 		return after
 	}
 	return before
+}
+
+// affected are those of the Services that have something else than when they were last
+// looked at; p.mu is held.
+func (p *Projects) affected(services ...types.NamespacedName) (out []types.NamespacedName) {
+	for _, s := range services {
+		if uid := p.book.UID(s); uid != "" && p.hasOther(s, func() eip.Binding { return p.book.LookAtService(s, p.o.Rows, time.Now()).Service(uid) }) && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// hasOther says whether a Service has to be looked at again: it has something else, or has
+// to make something. That it has made it is no reason. One that has never been looked at
+// will be.
+func (p *Projects) hasOther(s types.NamespacedName, now func() eip.Binding) bool {
+	before, looked := p.bound[s]
+	if !looked {
+		return false
+	}
+	after := now()
+	if before.Plan.Empty() && !after.Plan.Empty() {
+		return true
+	}
+	before.Plan = after.Plan
+	p.bound[s] = before
+	before.Again = after.Again
+	return !reflect.DeepEqual(before, after)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/compat"
+	"fairlead.io/internal/compat/kubedc"
 	"fairlead.io/internal/eip"
 	"fairlead.io/internal/lb"
 )
@@ -36,14 +38,14 @@ type Options struct {
 	Log  *slog.Logger
 	// Serves says that EIps are served here, not by kube-dc's manager.
 	Serves bool
-	// DryRun: nothing is written.
+	// DryRun says that nothing is written.
 	DryRun bool
 	// Claim is what a Service asks for; ok is false if the Service is not of the
-	// backend's classes.
+	// backend's classes. It depends on the Service alone.
 	Claim func(*lb.Service) (c eip.Claim, ok bool)
 	// Rows are what load balancers of the cluster have in the database. After a change,
-	// Touch is to be called. An error says that they are not known.
-	Rows func() ([]eip.Row, error)
+	// Touch is to be called.
+	Rows eip.Rows
 }
 
 // The kinds that are followed. Without the first ones nothing can be decided.
@@ -73,7 +75,17 @@ type Projects struct {
 	kinds  *apikinds.Set
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName] // EIps
 	wake   func(...types.NamespacedName)
-	looked atomic.Bool // which kinds there are is known
+	looked atomic.Bool // all that there was has been read
+	// companions are Services whose companions are to be looked at, and companionsKnown say
+	// whether all of these have been read.
+	companions      workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	companionsKnown []func() bool
+
+	mu   sync.Mutex
+	book *eip.Book
+	own  ownWrites
+	// bound is what Services had when they were last looked at.
+	bound map[types.NamespacedName]eip.Binding
 }
 
 // New returns the projects of a cluster. Run fills its cache.
@@ -90,7 +102,7 @@ func New(o Options) (*Projects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client for projects: %w", err)
 	}
-	reader, err := cache.New(apiretry.Config(o.REST, o.Log), cache.Options{Scheme: s, DefaultTransform: cache.TransformStripManagedFields()})
+	reader, err := cache.New(apiretry.Config(o.REST, o.Log), cache.Options{Scheme: s, DefaultTransform: cache.TransformStripManagedFields(), ByObject: companionCache()})
 	if err != nil {
 		return nil, fmt.Errorf("create cache of projects: %w", err)
 	}
@@ -100,7 +112,9 @@ func New(o Options) (*Projects, error) {
 	}
 	set.Cache = reader
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 30*time.Second)
-	return &Projects{o: o, cache: reader, client: writer, kinds: set, queue: workqueue.NewTypedRateLimitingQueue(limiter)}, nil
+	return &Projects{o: o, cache: reader, client: writer, kinds: set,
+		queue: workqueue.NewTypedRateLimitingQueue(limiter), companions: workqueue.NewTypedRateLimitingQueue(limiter),
+		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}}, nil
 }
 
 // workers is how many EIps are worked on at the same time.
@@ -111,6 +125,7 @@ const workers = 4
 func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
 	p.wake = wake
 	context.AfterFunc(ctx, p.queue.ShutDown)
+	context.AfterFunc(ctx, p.companions.ShutDown)
 	ended := make(chan error, 1)
 	go func() { ended <- p.cache.Start(ctx) }()
 	if err := p.follow(ctx); err != nil {
@@ -129,6 +144,14 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 	for range workers {
 		go p.work(ctx)
 	}
+	if !p.o.DryRun {
+		if err := p.followCompanions(ctx); err != nil {
+			return err
+		}
+		for range companionWorkers {
+			go p.workCompanions(ctx)
+		}
+	}
 	return <-ended
 }
 
@@ -141,43 +164,82 @@ var (
 	ErrLacking = errors.New("not all of kube-dc's and kube-ovn's objects can be read")
 )
 
-// View returns what is so in a namespace. It fails while not everything can be read: then
-// everything stays as it is. Services that were seen elsewhere may be newer than those
-// that were read here.
-func (p *Projects) View(ctx context.Context, namespace string, seen ...*lb.Service) (*eip.View, error) {
+// readable says why not all objects can be read; nil if they can.
+func (p *Projects) readable() error {
 	if !p.looked.Load() {
-		return nil, ErrUnread
+		return ErrUnread
 	}
 	for _, k := range kinds {
 		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && k.GroupVersionKind != kindProject {
-			return nil, fmt.Errorf("%w: %s", ErrLacking, why)
+			return fmt.Errorf("%w: %s", ErrLacking, why)
+		}
+		if !p.kinds.Told(k.GroupVersionKind) {
+			return ErrUnread
 		}
 	}
-	if !p.cache.WaitForCacheSync(ctx) {
-		return nil, ErrUnread
-	}
-	s, err := p.state(ctx, namespace)
-	if err != nil {
+	return nil
+}
+
+// View returns what is so for a Service, which may be newer than the one that was read
+// here. It fails while not everything can be read: then everything stays as it is. From
+// then on, the Service is woken when it has something else.
+func (p *Projects) View(s *lb.Service) (*eip.View, error) {
+	if err := p.readable(); err != nil {
 		return nil, err
 	}
-	for _, service := range seen {
-		p.overlay(s, service)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.see(s)
+	v := p.book.LookAtService(s.Key, p.o.Rows, time.Now())
+	p.bound[s.Key] = v.Service(s.UID)
+	return v, nil
+}
+
+// see puts a Service into the book, in place of an older version of it.
+func (p *Projects) see(s *lb.Service) {
+	o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name, UID: s.UID, ResourceVersion: s.Version}}
+	have := &corev1.Service{}
+	if c := p.book.Claim(s.Key); c != nil {
+		have.ResourceVersion = c.Service.Version
 	}
-	return eip.Look(*s), nil
+	if c := p.claimOf(s); c != nil && !older(o, have) && s.Version != have.ResourceVersion {
+		value := *s
+		c.Service = &value
+		p.book.Service(s.Key, s.UID, c)
+		p.own.saw(o, time.Now())
+	}
+}
+
+// claimOf is what a Service asks for; nil if it is none of ours.
+func (p *Projects) claimOf(s *lb.Service) *eip.Claim {
+	if c, ok := p.o.Claim(s); ok && !s.Deleting {
+		return &c
+	}
+	return nil
+}
+
+// Locate returns where the Services of a namespace are served, as kubedc.Locate does. None
+// of the kinds has to be there.
+func (p *Projects) Locate(namespace string) (place kubedc.Place, ok bool, problem string, err error) {
+	if !p.looked.Load() {
+		return place, false, "", ErrUnread
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	place, ok, problem = p.book.Place(namespace)
+	return place, ok, problem, nil
 }
 
 // Touch looks again at the EIps that Services may use: their rows have changed. Without
 // any, all EIps are looked at.
 func (p *Projects) Touch(services ...types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if len(services) == 0 {
-		p.queueEIps("", func(*api.EIp) bool { return true })
+		p.queueAll(p.book.EIps(""))
 	}
-	for _, service := range services {
-		var s corev1.Service
-		if err := p.cache.Get(context.Background(), client.ObjectKey(service), &s); err != nil {
-			s.ObjectMeta = metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}
-		}
-		p.serviceChanged(&s, &s)
+	for _, s := range services {
+		p.queueNames(s.Namespace, p.book.EIpsOf(s))
 	}
 }
 
@@ -206,19 +268,22 @@ func (p *Projects) work(ctx context.Context) {
 }
 
 func (p *Projects) serve(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	v, err := p.View(ctx, key.Namespace)
-	if err != nil {
+	if err := p.readable(); err != nil {
 		return 0, err
 	}
+	p.mu.Lock()
+	v := p.book.LookAtEIp(key, p.o.Rows, time.Now())
 	plan, again := v.EIp(key.Name)
+	var concerned []types.NamespacedName
+	for _, c := range v.Claims {
+		if p.hasOther(c.Service.Key, func() eip.Binding { return v.Service(c.Service.UID) }) {
+			concerned = append(concerned, c.Service.Key)
+		}
+	}
+	p.mu.Unlock()
+	p.wakeUp(wakes{services: concerned})
 	if p.o.DryRun {
-		plan = lb.Plan{}
+		return again, nil
 	}
-	if err := p.Do(ctx, plan); err != nil {
-		return 0, err
-	}
-	if concerned := v.Concerned(key.Name); len(concerned) > 0 {
-		p.wake(concerned...)
-	}
-	return again, nil
+	return again, p.Do(ctx, plan)
 }

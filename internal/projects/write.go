@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,23 +34,33 @@ func (p *Projects) do(ctx context.Context, step lb.Step) error {
 	if !ok {
 		return fmt.Errorf("no object that can be written: %T", body.Object)
 	}
-	switch step.Verb {
+	return p.writing(o, func() (client.Object, error) { return p.write(ctx, step.Verb, body, o) })
+}
+
+// write writes one object, and returns it as it is then; nil if that is not known.
+func (p *Projects) write(ctx context.Context, verb lb.Verb, body eip.Write, o client.Object) (client.Object, error) {
+	switch verb {
 	case lb.VerbCreate:
-		if err := p.client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
+		err := p.client.Create(ctx, o)
+		if apierrors.IsAlreadyExists(err) {
+			return nil, nil
 		}
-		return nil
+		return o, err
 	case lb.VerbDelete:
 		pre := body.Preconditions()
-		return client.IgnoreNotFound(p.client.Delete(ctx, o, client.Preconditions{UID: pre.UID, ResourceVersion: pre.ResourceVersion}))
+		err := p.client.Delete(ctx, o, client.Preconditions{UID: pre.UID, ResourceVersion: pre.ResourceVersion})
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return doomed(o, time.Now()), err
 	case lb.VerbUpdate:
 		change := client.RawPatch(types.MergePatchType, body.Patch)
 		if body.Status {
-			return p.client.Status().Patch(ctx, o, change)
+			return o, p.client.Status().Patch(ctx, o, change)
 		}
-		return p.client.Patch(ctx, o, change)
+		return o, p.client.Patch(ctx, o, change)
 	}
-	return fmt.Errorf("step %q cannot be done", step.Verb)
+	return nil, fmt.Errorf("step %q cannot be done", verb)
 }
 
 // transient says whether an error goes by itself: somebody else has written, or not

@@ -1,5 +1,3 @@
-// Package kubedc drives what follows kube-dc's projects on a real API server, with a
-// stand-in of kube-ovn. The backend here has no database: its rows are a list.
 package kubedc
 
 import (
@@ -7,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -40,7 +39,7 @@ var theRig *rig.Rig
 
 func TestMain(m *testing.M) {
 	crlog.SetLogger(logr.Discard()) // controllers have a log of their own
-	os.Exit(rig.Main(m, sandbox.Options{NoControllers: true}, &theRig))
+	os.Exit(rig.Main(m, sandbox.Options{ManagerArgs: []string{"--controllers=garbage-collector-controller,endpointslice-mirroring-controller"}}, &theRig))
 }
 
 const project = "shalb-dev"
@@ -102,7 +101,7 @@ func newWorld(t *testing.T, serves bool) *world {
 	if w.ovn, err = standin.New(theRig.API.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
-	w.p, err = projects.New(projects.Options{REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Serves: serves, Claim: claim, Rows: w.allRows})
+	w.p, err = projects.New(projects.Options{REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Serves: serves, Claim: claim, Rows: w.rowsAt})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,11 +127,15 @@ func claim(s *lb.Service) (eip.Claim, bool) {
 	return eip.Claim{Service: s, Wish: wish, Invalid: len(problems) > 0}, s.LoadBalancer
 }
 
-func (w *world) allRows() (out []eip.Row, err error) {
+func (w *world) rowsAt(a netip.Addr, _ []lb.Port) (out []eip.Row, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, rows := range w.rows {
-		out = append(out, rows...)
+		for _, r := range rows {
+			if r.Address == a {
+				out = append(out, r)
+			}
+		}
 	}
 	return out, nil
 }
@@ -179,7 +182,7 @@ func (w *world) sync(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		return err
 	}
-	v, err := w.p.View(ctx, key.Namespace)
+	v, err := w.p.View(kubeapi.Service(&s))
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,9 @@ func TestDocument(t *testing.T) {
 	s := &corev1.Service{}
 	s.Namespace, s.Name = namespace, "web"
 	t.Cleanup(func() {
-		remove(t, &corev1.Endpoints{ObjectMeta: s.ObjectMeta}) //nolint:staticcheck // of VMs, as kube-dc writes them
-		remove(t, s)
+		if _, err := site.Shell(context.WithoutCancel(t.Context()), cluster, "kubectl delete -f examples/kube-dc/web.yaml"); err != nil {
+			t.Error(err)
+		}
 	})
 	vip := addresses(t, s, 1)[0]
 	t.Run("first connection", func(t *testing.T) { firstConnection(t, vip) })

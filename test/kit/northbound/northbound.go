@@ -4,6 +4,7 @@
 package northbound
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,7 @@ type Server struct {
 	name    string
 	remotes []string
 	process *process.Process
+	south   string // where the southbound database is
 }
 
 // Start starts a server. It listens on a unix socket, and on remotes such as
@@ -40,6 +42,47 @@ func Start(t testing.TB, remotes ...string) *Server {
 	run(t, "ovsdb-tool", "create", s.path("db"), northSchema)
 	s.Start()
 	return s
+}
+
+// StartWithout starts a server whose database lacks columns, as "Table.column", or whole
+// tables, as those of other versions of OVN do.
+func StartWithout(t testing.TB, lacking ...string) *Server {
+	t.Helper()
+	netns.Need(t, "ovn-northd")
+	s := &Server{t: t, dir: directory(t), name: "nb"}
+	raw, err := os.ReadFile(northSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		t.Fatal(err)
+	}
+	delete(schema, "cksum")
+	tables := schema["tables"].(map[string]any)
+	for _, l := range lacking {
+		table, column, one := strings.Cut(l, ".")
+		if one {
+			delete(tables[table].(map[string]any)["columns"].(map[string]any), column)
+		} else {
+			delete(tables, table)
+		}
+	}
+	if raw, err = json.Marshal(schema); err == nil {
+		err = os.WriteFile(s.path("ovsschema"), raw, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, "ovsdb-tool", "create", s.path("db"), s.path("ovsschema"))
+	s.Start()
+	return s
+}
+
+// Upgrade gives the database of a server that does not run the schema of this OVN.
+func (s *Server) Upgrade() {
+	s.t.Helper()
+	run(s.t, "ovsdb-tool", "convert", s.path("db"), northSchema)
 }
 
 // directory is short: the path of a socket has at most 107 characters.
@@ -97,8 +140,12 @@ func (s *Server) Northd() *process.Process {
 	south := &Server{t: s.t, dir: directory(s.t), name: "sb"}
 	run(s.t, "ovsdb-tool", "create", south.path("db"), southSchema)
 	south.Start()
+	s.south = south.Endpoint()
 	return process.Start(s.t, exec.Command("ovn-northd", "--ovnnb-db="+s.Endpoint(), "--ovnsb-db="+south.Endpoint(), "--unixctl="+south.path("northd")))
 }
+
+// South is where the southbound database is that Northd has started.
+func (s *Server) South() string { return s.south }
 
 // Transactions is how often something was written.
 func (s *Server) Transactions() int {

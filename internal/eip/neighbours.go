@@ -1,0 +1,317 @@
+package eip
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	api "fairlead.io/api/kubedc"
+	"fairlead.io/api/kubeovn"
+	"fairlead.io/internal/lb"
+)
+
+// Rows returns what load balancers of this cluster have in OVN's database at an address:
+// at some ports, or at all if there are none. An error says that they are not known.
+type Rows func(address netip.Addr, ports []lb.Port) ([]Row, error)
+
+// LookAtService returns a view in which the Service has what it has in a view of its whole
+// namespace. What else is in it depends on other Services, of which it only has those that
+// ask for the same ports.
+func (b *Book) LookAtService(key types.NamespacedName, rows Rows, now time.Time) *View {
+	n := b.neighbourhood(key.Namespace)
+	n.ports = map[lb.Port]struct{}{}
+	n.addClaim(key.Name)
+	return n.look(rows, now)
+}
+
+// LookAtEIp returns a view in which the EIp, and all Services that it concerns, are as in
+// a view of its whole namespace.
+func (b *Book) LookAtEIp(key types.NamespacedName, rows Rows, now time.Time) *View {
+	n := b.neighbourhood(key.Namespace)
+	n.addEIp(key.Name)
+	for _, name := range b.ServicesOf(key) {
+		n.addClaim(name.Name)
+	}
+	return n.look(rows, now)
+}
+
+// EIpsOf are the EIps, by name, that a Service may have, ask for or be an owner of.
+func (b *Book) EIpsOf(key types.NamespacedName) []string {
+	s := b.space(key.Namespace)
+	found := map[string]struct{}{}
+	if c := s.claims[key.Name]; c != nil {
+		b.eipsOf(s, c, func(name string) { found[name] = struct{}{} })
+	}
+	maps.Copy(found, s.eipsBy[ref{byOwner, key.Name}])
+	if uid := s.services[key.Name]; uid != "" {
+		maps.Copy(found, s.eipsBy[ref{byOwner, string(uid)}])
+		maps.Copy(found, s.eipsBy[ref{byService, string(uid)}])
+	}
+	return slices.Collect(maps.Keys(found))
+}
+
+func (b *Book) eipsOf(s *space, c *Claim, add func(string)) {
+	for _, r := range claimRefs(c) {
+		for name := range s.eipsBy[r] {
+			add(name)
+		}
+		if r.kind != byAddress {
+			continue
+		}
+		if a, err := netip.ParseAddr(r.text); err == nil {
+			for o := range b.at[a] {
+				for name := range s.eipsBy[ref{byOvnEip, o}] {
+					add(name)
+				}
+			}
+		}
+	}
+}
+
+// ServicesOf are the Services of the backend's classes that an EIp may concern.
+func (b *Book) ServicesOf(key types.NamespacedName) (out []types.NamespacedName) {
+	s := b.space(key.Namespace)
+	found := map[string]struct{}{}
+	if e := s.eips[key.Name]; e != nil {
+		b.claimsOf(s, e, func(r ref) { maps.Copy(found, s.claimsBy[r]) })
+	} else { // they may ask for it
+		maps.Copy(found, s.claimsBy[ref{byName, key.Name}])
+	}
+	for name := range found {
+		out = append(out, types.NamespacedName{Namespace: key.Namespace, Name: name})
+	}
+	return out
+}
+
+// claimsOf calls add with all that the claims for an EIp may refer to.
+func (b *Book) claimsOf(s *space, e *api.EIp, add func(ref)) {
+	for _, r := range eipRefs(e) {
+		switch r.kind {
+		case byOvnEip:
+			if o := b.ovnEips[r.text]; o != nil {
+				for _, a := range addressesOf(o) {
+					add(ref{byAddress, a.String()})
+				}
+			}
+		case byOwner:
+			if uid, is := s.services[r.text]; is {
+				add(ref{byService, string(uid)})
+			} else {
+				add(ref{byService, r.text})
+			}
+		default:
+			add(r)
+		}
+	}
+}
+
+// EIpsFor are the EIps that may have an OvnEip.
+func (b *Book) EIpsFor(ovnEip string) []types.NamespacedName {
+	return slices.Collect(maps.Keys(b.refer[ovnEip]))
+}
+
+// EIps are those of a namespace, by name, or of all if it is "".
+func (b *Book) EIps(namespace string) (out []types.NamespacedName) {
+	for name, s := range b.spaces {
+		if namespace == "" || namespace == name {
+			for e := range s.eips {
+				out = append(out, types.NamespacedName{Namespace: name, Name: e})
+			}
+		}
+	}
+	return out
+}
+
+// Services are those of a namespace, of any type and class.
+func (b *Book) Services(namespace string) (out []types.NamespacedName) {
+	for name := range b.space(namespace).services {
+		out = append(out, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return out
+}
+
+// neighbourhood grows by all that what is in it depends on.
+type neighbourhood struct {
+	book  *Book
+	name  string
+	space *space
+
+	claims map[string]*Claim
+	eips   map[string]*api.EIp
+	// ports of the claims. If it is nil, all claims of an EIp are in it; else only those
+	// that need one of these.
+	ports map[lb.Port]struct{}
+}
+
+func (b *Book) neighbourhood(namespace string) *neighbourhood {
+	return &neighbourhood{book: b, name: namespace, space: b.space(namespace), claims: map[string]*Claim{}, eips: map[string]*api.EIp{}}
+}
+
+func (n *neighbourhood) addClaim(name string) {
+	c := n.space.claims[name]
+	if c == nil || n.claims[name] != nil {
+		return
+	}
+	n.claims[name] = c
+	var more []lb.Port
+	if n.ports != nil {
+		for _, p := range c.Service.PortList() {
+			if _, has := n.ports[p]; !has {
+				n.ports[p] = struct{}{}
+				more = append(more, p)
+			}
+		}
+	}
+	var before []*api.EIp
+	if len(more) > 0 {
+		before = slices.Collect(maps.Values(n.eips))
+	}
+	n.book.eipsOf(n.space, c, n.addEIp)
+	for _, e := range before {
+		n.addClaims(e, more)
+	}
+}
+
+func (n *neighbourhood) addEIp(name string) {
+	e := n.space.eips[name]
+	if e == nil || n.eips[name] != nil {
+		return
+	}
+	n.eips[name] = e
+	if n.ports == nil {
+		n.book.claimsOf(n.space, e, func(r ref) {
+			for name := range n.space.claimsBy[r] {
+				n.addClaim(name)
+			}
+		})
+	} else {
+		n.addClaims(e, slices.Collect(maps.Keys(n.ports)))
+	}
+	for _, r := range eipRefs(e) { // several may refer to one OvnEip
+		if r.kind == byOvnEip {
+			for other := range n.space.eipsBy[r] {
+				n.addEIp(other)
+			}
+		}
+	}
+}
+
+// addClaims adds those for an EIp that need one of the ports.
+func (n *neighbourhood) addClaims(e *api.EIp, ports []lb.Port) {
+	if len(ports) == 0 {
+		return
+	}
+	n.book.claimsOf(n.space, e, func(r ref) {
+		for _, p := range ports {
+			for name := range n.space.claimsAt[portRef{r, p}] {
+				n.addClaim(name)
+			}
+		}
+	})
+}
+
+func (n *neighbourhood) look(rows Rows, now time.Time) *View {
+	b := n.book
+	b.prepare()
+	s := State{Namespace: n.name, Serves: b.serves, Names: map[string]types.UID{}, OvnEips: map[string]*kubeovn.OvnEip{}, Vpcs: b.all, Now: now}
+	place, ok, problem := b.Place(n.name)
+	if s.Problem = problem; ok {
+		s.Place = &place
+	}
+	ovnEip := func(name string) {
+		if o := b.ovnEips[name]; o != nil {
+			s.OvnEips[name] = o
+		}
+	}
+	var fips map[string]struct{}
+	for _, e := range n.eips {
+		s.EIps = append(s.EIps, e)
+		for _, r := range eipRefs(e) {
+			switch r.kind {
+			case byOvnEip:
+				ovnEip(r.text)
+			case byAddress:
+				if a, err := netip.ParseAddr(r.text); err == nil {
+					for o := range b.at[a] {
+						ovnEip(o)
+					}
+				}
+			case byOwner:
+				if uid, is := n.space.services[r.text]; is {
+					s.Names[r.text] = uid
+				} else if name, is := n.space.uids[types.UID(r.text)]; is {
+					s.Names[name] = types.UID(r.text)
+				}
+			}
+		}
+		fips = n.fipsOf(e, fips)
+	}
+	for name := range fips {
+		s.FIps = append(s.FIps, n.space.fips[name])
+	}
+	n.rows(&s, rows)
+	named := []string{place.Subnet}
+	for _, o := range s.OvnEips {
+		named = append(named, o.Spec.ExternalSubnet)
+	}
+	s.Subnets = b.subnetsFor(named...)
+	for _, subnet := range s.Subnets {
+		ovnEip(place.Gateway(subnet.Name))
+	}
+	for _, c := range n.claims {
+		s.Claims, s.Names[c.Service.Key.Name] = append(s.Claims, *c), c.Service.UID
+	}
+	return Look(s)
+}
+
+// fipsOf adds the FIps that an EIp is about.
+func (n *neighbourhood) fipsOf(e *api.EIp, into map[string]struct{}) map[string]struct{} {
+	add := func(name string) {
+		if into == nil {
+			into = map[string]struct{}{}
+		}
+		into[name] = struct{}{}
+	}
+	for name := range n.space.fipsBy[e.Name] {
+		add(name)
+	}
+	for _, o := range e.Status.Owners {
+		if !strings.EqualFold(o.Type, ownerFIp) {
+			continue
+		}
+		if name := strings.TrimPrefix(o.OwnerRef, n.name+"/"); n.space.fips[name] != nil {
+			add(name)
+			continue
+		}
+		for name, f := range n.space.fips {
+			if string(f.UID) == o.OwnerRef {
+				add(name)
+			}
+		}
+	}
+	return into
+}
+
+// rows reads those at addresses that the EIps may have.
+func (n *neighbourhood) rows(s *State, rows Rows) {
+	addresses := map[netip.Addr]struct{}{}
+	for _, e := range s.EIps {
+		if a, err := lb.ParseAddr(e.Status.IPAddress); err == nil {
+			addresses[a] = struct{}{}
+		}
+	}
+	for _, o := range s.OvnEips {
+		for _, a := range addressesOf(o) {
+			addresses[a] = struct{}{}
+		}
+	}
+	ports := slices.Collect(maps.Keys(n.ports))
+	for _, a := range slices.SortedFunc(maps.Keys(addresses), netip.Addr.Compare) {
+		more, err := rows(a, ports)
+		s.Rows, s.RowsUnknown = append(s.Rows, more...), s.RowsUnknown || err != nil
+	}
+}
