@@ -22,7 +22,7 @@ func TestDocument(t *testing.T) {
 	s := &corev1.Service{}
 	s.Namespace, s.Name = namespace, "web"
 	t.Cleanup(func() {
-		if _, err := site.Shell(context.WithoutCancel(t.Context()), cluster, "kubectl delete -f examples/kube-dc/web.yaml"); err != nil {
+		if _, err := site.Shell(context.WithoutCancel(t.Context()), cluster, "kubectl delete --ignore-not-found -f examples/kube-dc/web.yaml"); err != nil {
 			t.Error(err)
 		}
 	})
