@@ -131,7 +131,7 @@ func TestSecondClusterComesAndGoes(t *testing.T) {
 			return errors.New("not come so far: " + pattern)
 		}
 	}
-	for _, moment := range []string{"/run/netns/fairlead-lab-2-switch", "control-plane", "ovn-northd", "ovn-controller", "node-init", "containerd", "kubelet"} {
+	for _, moment := range []string{"/run/netns/fairlead-lab-2-switch", "control-plane", "ovn-controller", "node-init", "containerd", "kubelet"} {
 		t.Run("killed at "+moment, func(t *testing.T) {
 			killUp(t, command, second.Name, has(moment))
 			if moment == "kubelet" {
