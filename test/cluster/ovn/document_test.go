@@ -73,6 +73,15 @@ func TestDocument(t *testing.T) {
 			}
 		})
 	}
+	t.Run("companion", func(t *testing.T) {
+		eventually(t, "web-ext leads to the address", func() error {
+			out, err := site.Shell(t.Context(), cluster, "kubectl get endpointslices -n "+namespace+" -l kubernetes.io/service-name=web-ext -o jsonpath='{.items[*].endpoints[*].addresses}'; kubectl get service -n "+namespace+" web-ext")
+			if err == nil && !strings.Contains(out, vip.String()) {
+				err = errors.New(out)
+			}
+			return err
+		})
+	})
 	t.Run("misconceptions", func(t *testing.T) { noRules(t) })
 }
 
