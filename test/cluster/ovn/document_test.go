@@ -123,7 +123,6 @@ func TestDeletion(t *testing.T) {
 	if row := nbctl(t, "--bare", "--columns=_uuid", "find", "Load_Balancer", "name="+namespace+"-short-tcp"); row != "" {
 		t.Errorf("the row %s is left", row)
 	}
-	eventually(t, "its EIp is gone", func() error { return gone(t.Context(), "slb-short-") })
 }
 
 // gone: no EIp and no OvnEip has a name with this in it.
