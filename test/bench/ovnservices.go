@@ -72,6 +72,9 @@ func ovnServices(ctx context.Context, s settings) (rows []Row, err error) {
 			return err
 		}
 		grouped = append(grouped, float64(transactions)/float64(s.n))
+		if err := c.told(ctx, s.n); err != nil {
+			return err
+		}
 		took, err := n.heal(ctx, s.n)
 		if err != nil {
 			return err
@@ -126,7 +129,7 @@ func sliceFor(service string) *discoveryv1.EndpointSlice {
 
 // programAll makes pending Services and returns how long one side needs, which goes on.
 func (c *cluster) programAll(ctx context.Context, s settings, of side) (seconds float64, p *process, err error) {
-	if err := c.create(ctx, s.n, inFlight, nil); err != nil {
+	if err := errors.Join(c.create(ctx, s.n, inFlight, nil), c.kube.CoreV1().Events(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})); err != nil {
 		return 0, nil, err
 	}
 	seen, err := c.look(ctx)
@@ -142,6 +145,15 @@ func (c *cluster) programAll(ctx context.Context, s settings, of side) (seconds 
 		return 0, nil, err
 	}
 	return last(at).Sub(p.started).Seconds(), p, nil
+}
+
+// told waits until there are n events: they are written after the addresses, and must not
+// be measured with what comes then.
+func (c *cluster) told(ctx context.Context, n int) error {
+	return poll(ctx, "events are written", pollEvery, func() (bool, error) {
+		list, err := c.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{Limit: 1, ResourceVersion: ""})
+		return err == nil && 1+int(ptr.Deref(list.RemainingItemCount, 0)) >= n, err
+	})
 }
 
 // startFairlead starts a controller with a class of backend ovn. Its addresses are from a
