@@ -33,6 +33,11 @@ func TestReasons(t *testing.T) {
 			w.fips["vm"] = &api.FIp{ObjectMeta: metav1.ObjectMeta{Name: "vm"}, Status: api.FIpStatus{EIp: "web"}}
 		}, want: `EIpTaken: EIp "web" is used by FIp "vm", which does not share it. Request another EIp, or delete the FIp.`,
 			heal: func(w *world) { clear(w.fips) }, then: "[100.64.0.3]"},
+		"a port that an OvnDnatRule has": {wish: kubedc.Wish{EIp: "web"}, setup: func(w *world) { w.rule(w.eip("web", api.EIpSpec{}), "80") },
+			want: `EIpTaken: EIp "web" is used by OvnDnatRule "theirs" for TCP 80, which does not share it. Request another EIp, or delete the OvnDnatRule.`,
+			heal: func(w *world) { clear(w.rules) }, then: "[100.64.0.3]"},
+		"another port that an OvnDnatRule has": {wish: kubedc.Wish{EIp: "web"}, setup: func(w *world) { w.rule(w.eip("web", api.EIpSpec{}), "81") }, then: "[100.64.0.3]"},
+		"an OvnDnatRule that has no port":      {wish: kubedc.Wish{EIp: "web"}, setup: func(w *world) { w.rule(w.eip("web", api.EIpSpec{}), "moon") }, then: "[100.64.0.3]"},
 		"an address that is not the EIp's": {wish: kubedc.Wish{EIp: "web", Addresses: addr("100.64.0.9")}, setup: func(w *world) { w.eip("web", api.EIpSpec{}) },
 			want: `InvalidRequest: The Service requests address 100.64.0.9 and EIp "web", which has 100.64.0.3; remove one of the two requests. Correct it.`,
 			heal: func(w *world) { w.service("web", kubedc.Wish{EIp: "web"}, 80) }, then: "[100.64.0.3]"},

@@ -21,6 +21,8 @@ type Book struct {
 
 	ovnEips map[string]*kubeovn.OvnEip
 	at      index[netip.Addr] // address → OvnEips
+	rules   map[string]*kubeovn.OvnDnatRule
+	rulesOf index[string] // OvnEip → OvnDnatRules
 	// refer has the EIps, as namespace/name, that may have an OvnEip.
 	refer map[string]map[types.NamespacedName]struct{}
 
@@ -90,6 +92,7 @@ func (i index[K]) remove(key K, name string) {
 // NewBook returns an empty one. serves says that EIps are served here: see State.
 func NewBook(serves bool) *Book {
 	return &Book{serves: serves, spaces: map[string]*space{}, ovnEips: map[string]*kubeovn.OvnEip{}, at: index[netip.Addr]{},
+		rules: map[string]*kubeovn.OvnDnatRule{}, rulesOf: index[string]{},
 		refer: map[string]map[types.NamespacedName]struct{}{}, network: newNetwork()}
 }
 

@@ -258,6 +258,7 @@ func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 	for name := range fips {
 		s.FIps = append(s.FIps, n.space.fips[name])
 	}
+	s.Rules = b.rulesFor(s.OvnEips)
 	n.rows(&s, rows)
 	named := []string{place.Subnet}
 	for _, o := range s.OvnEips {

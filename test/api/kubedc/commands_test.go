@@ -99,6 +99,7 @@ func commands(kube string) map[string]script.Command {
 		"has":        eventually("has KIND PATTERN [REGEXP...]", 2, (*story).has),
 		"none":       eventually("none KIND PATTERN", 2, (*story).none),
 		"rows":       eventually("rows NUMBER [REGEXP...]", 1, (*story).rows),
+		"rules":      eventually("rules NUMBER [REGEXP...]", 1, (*story).rules),
 		"attached":   eventually("attached router|switch NAME [ROW...]", 2, (*story).attached),
 		"metric":     eventually("metric REGEXP", 1, (*story).metric),
 		"status":     now((*story).status),
@@ -282,9 +283,17 @@ func like(text string, expressions []string) error {
 	return nil
 }
 
-// rows are all load balancers of the database, one to a line.
+// rows are all load balancers of the database, and rules all ACLs, one to a line.
 func (s *story) rows(args []string) error {
-	text := strings.TrimSpace(s.nb.Ctl("--no-headings", "--format=csv", "--data=bare", "--columns=name,protocol,vips,options,external_ids", "list", "Load_Balancer"))
+	return s.table("Load_Balancer", "name,protocol,vips,options,external_ids", args)
+}
+
+func (s *story) rules(args []string) error {
+	return s.table("ACL", "direction,priority,action,match", args)
+}
+
+func (s *story) table(name, columns string, args []string) error {
+	text := strings.TrimSpace(s.nb.Ctl("--no-headings", "--format=csv", "--data=bare", "--columns="+columns, "list", name))
 	text = strings.ReplaceAll(text, `"`, "") // around values with commas
 	lines := strings.Split(text, "\n")
 	if text == "" {

@@ -22,6 +22,8 @@
 //	none KIND PATTERN           wait until no object has such a name
 //	rows NUMBER [REGEXP...]     wait until the database has so many load balancers, and for each
 //	                            REGEXP there is one like that: name,protocol,vips,options,external_ids
+//	rules NUMBER [REGEXP...]    wait until the database has so many ACLs, and for each REGEXP there is
+//	                            one like that: direction,priority,action,match
 //	attached router|switch NAME wait until these load balancers are attached, and no others
 //	            [ROW...]
 //	metric REGEXP               wait until a line of the controller's metrics is like this
