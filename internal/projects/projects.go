@@ -90,6 +90,7 @@ type Projects struct {
 	// whether all of these have been read.
 	companions      workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	companionsKnown []func() bool
+	created         map[types.NamespacedName]created // by p.mu
 
 	mu   sync.Mutex
 	book *eip.Book
@@ -126,7 +127,7 @@ func New(o Options) (*Projects, error) {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 30*time.Second)
 	return &Projects{o: o, cache: reader, client: writer, kinds: set,
 		queue: workqueue.NewTypedRateLimitingQueue(limiter), companions: workqueue.NewTypedRateLimitingQueue(limiter),
-		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}}, nil
+		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}, created: map[types.NamespacedName]created{}}, nil
 }
 
 // workers is how many EIps are worked on at the same time.
