@@ -158,10 +158,12 @@ func as[T any, P interface {
 func (p *Projects) noteService(key types.NamespacedName, after *corev1.Service) wakes {
 	concerned := p.book.EIpsOf(key)
 	if after == nil {
+		p.gone.add(p.book.UID(key), time.Now())
 		p.book.Service(key, "", nil)
 		delete(p.bound, key)
 	} else {
 		value := kubeapi.Service(after)
+		p.gone.remove(value.UID) // restored from a backup
 		p.book.Service(key, value.UID, p.claimOf(value), value.Published()...)
 	}
 	p.queueNames(key.Namespace, append(concerned, p.book.EIpsOf(key)...))
