@@ -151,17 +151,19 @@ func TestRowsUnknown(t *testing.T) {
 	}
 }
 
-// What others have written into the list of owners stays, but for Services that are gone.
+// What others have written into the list of owners stays, but for Services that are gone
+// or publish something else.
 func TestOwnersOfOthers(t *testing.T) {
 	w := newWorld(t)
 	w.eip("web", api.EIpSpec{})
 	w.settle()
 	e := w.eips["web"].DeepCopy()
-	e.Status.Owners = []api.Owner{{Type: "FIp", OwnerRef: "vm"}, {Type: "service", OwnerRef: "gone"}, {Type: "Service", OwnerRef: "shalb-dev/theirs"}, {Type: "Service", OwnerRef: "uid-of-theirs"}, {Type: "x", OwnerRef: "y"}}
+	e.Status.Owners = []api.Owner{{Type: "FIp", OwnerRef: "vm"}, {Type: "service", OwnerRef: "gone"}, {Type: "Service", OwnerRef: "shalb-dev/theirs"}, {Type: "Service", OwnerRef: "uid-of-theirs"}, {Type: "Service", OwnerRef: "former"}, {Type: "x", OwnerRef: "y"}}
 	w.store(w.eips, "web", e)
 	w.service("ours", kubedc.Wish{EIp: "web"}, 80)
 	s := w.state()
-	s.Names["theirs"] = "uid-of-theirs"
+	s.Names["theirs"], s.Names["former"] = "uid-of-theirs", "uid-of-former"
+	s.Published = map[types.UID][]netip.Addr{"uid-of-theirs": Look(s).eips["web"].addresses}
 	v := Look(s)
 	if got, want := fmt.Sprint(v.owners(v.eips["web"])), "[{FIp vm} {Service shalb-dev/ours} {Service shalb-dev/theirs} {Service uid-of-theirs} {x y}]"; got != want {
 		t.Errorf("owners %s, want %s", got, want)

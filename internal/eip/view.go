@@ -33,6 +33,8 @@ type State struct {
 	Claims []Claim
 	// Names has the UIDs of all Services of the namespace, of any type and class.
 	Names map[string]types.UID
+	// Published are the addresses of those that are not claims.
+	Published map[types.UID][]netip.Addr
 
 	EIps    []*api.EIp                 // of the namespace
 	FIps    []*api.FIp                 // of the namespace

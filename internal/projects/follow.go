@@ -158,11 +158,13 @@ func as[T any, P interface {
 func (p *Projects) noteService(key types.NamespacedName, after *corev1.Service) wakes {
 	concerned := p.book.EIpsOf(key)
 	if after == nil {
+		p.gone.add(p.book.UID(key), time.Now())
 		p.book.Service(key, "", nil)
 		delete(p.bound, key)
 	} else {
 		value := kubeapi.Service(after)
-		p.book.Service(key, value.UID, p.claimOf(value))
+		p.gone.remove(value.UID) // restored from a backup
+		p.book.Service(key, value.UID, p.claimOf(value), value.Published()...)
 	}
 	p.queueNames(key.Namespace, append(concerned, p.book.EIpsOf(key)...))
 	return wakes{services: p.affected(key)}
@@ -181,6 +183,9 @@ func (p *Projects) noteEIp(key types.NamespacedName, before client.Object, after
 	}
 	p.book.EIp(key, after)
 	p.queue.Add(key)
+	if was, ok := before.(*api.EIp); after != nil && (!ok || was.Status.IPAddress != after.Status.IPAddress) {
+		p.accompanyAgain(p.book.ServicesOf(key))
+	}
 	if before == nil || after == nil {
 		services = p.affected(append(services, p.book.ServicesOf(key)...)...)
 	}

@@ -39,6 +39,9 @@ import (
 type Options struct {
 	REST *rest.Config
 	Log  *slog.Logger
+	// Writes says that Services may have EIps. Else nothing is written: objects only say
+	// which router a namespace has.
+	Writes bool
 	// Serves says that EIps are served here, not by kube-dc's manager.
 	Serves bool
 	// DryRun says that nothing is written.
@@ -96,6 +99,7 @@ type Projects struct {
 	own  ownWrites
 	// bound is what Services had when they were last looked at.
 	bound map[types.NamespacedName]eip.Binding
+	gone  departed
 
 	routing locks // by Vpc
 }
@@ -153,10 +157,12 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 			p.o.Log.Error("kinds are not looked for any more", "error", err)
 		}
 	}()
-	for range workers {
-		go p.work(ctx)
+	if p.o.Writes {
+		for range workers {
+			go p.work(ctx)
+		}
 	}
-	if !p.o.DryRun {
+	if p.o.Writes && !p.o.DryRun {
 		if err := p.followCompanions(ctx); err != nil {
 			return err
 		}
@@ -203,18 +209,21 @@ func (p *Projects) View(s *lb.Service) (*eip.View, error) {
 	defer p.mu.Unlock()
 	p.see(s)
 	v := p.book.LookAtService(s.Key, p.o.Rows, time.Now())
-	p.bound[s.Key] = v.Service(s.UID)
+	if !p.gone.has(s.UID) {
+		p.bound[s.Key] = v.Service(s.UID)
+	}
 	return v, nil
 }
 
-// see puts a Service into the book, in place of an older version of it.
+// see puts a Service into the book, in place of an older version of it. The one that looks
+// may not know yet that it is gone.
 func (p *Projects) see(s *lb.Service) {
 	o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name, UID: s.UID, ResourceVersion: s.Version}}
 	have := &corev1.Service{}
 	if c := p.book.Claim(s.Key); c != nil {
 		have.ResourceVersion = c.Service.Version
 	}
-	if c := p.claimOf(s); c != nil && !older(o, have) && s.Version != have.ResourceVersion {
+	if c := p.claimOf(s); c != nil && !p.gone.has(s.UID) && !older(o, have) && s.Version != have.ResourceVersion {
 		value := *s
 		c.Service = &value
 		p.book.Service(s.Key, s.UID, c)

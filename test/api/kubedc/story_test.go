@@ -51,6 +51,7 @@ func TestStories(t *testing.T) {
 		s.clean()
 		s.makeProject()
 		s.makeNetwork()
+		env.Setenv("NB", s.nb.Endpoint())
 		s.runKubeOVN()
 		return s.start(nil)
 	})
