@@ -29,6 +29,7 @@ import (
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/projects"
+	"fairlead.io/internal/routes"
 	"fairlead.io/sandbox"
 	standin "fairlead.io/sandbox/kubeovn"
 	"fairlead.io/test/kit/process"
@@ -101,7 +102,8 @@ func newWorld(t *testing.T, serves bool) *world {
 	if w.ovn, err = standin.New(theRig.API.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
-	w.p, err = projects.New(projects.Options{REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Writes: true, Serves: serves, Claim: claim, Rows: w.rowsAt})
+	w.p, err = projects.New(projects.Options{REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Writes: true, Serves: serves, Claim: claim, Rows: w.rowsAt,
+		Served: func(types.NamespacedName) ([]routes.Served, error) { return nil, errors.New("there is no database") }})
 	if err != nil {
 		t.Fatal(err)
 	}
