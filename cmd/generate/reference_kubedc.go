@@ -2,6 +2,7 @@ package main
 
 import (
 	"fairlead.io/internal/eip"
+	"fairlead.io/internal/routes"
 )
 
 // kubedcPage has what Services in projects of kube-dc can ask for, and what is written on
@@ -23,5 +24,6 @@ Annotations `+"`ovn.kubernetes.io/…`"+` of Services have no meaning.`)
 	p.row("label `"+eip.LabelNamespace+"`", "OvnEip", "namespace of its EIp; set by an administrator, it lets EIps of this namespace refer to the OvnEip in `childRef`")
 	p.row("label `"+eip.LabelName+"`", "OvnEip", "name of its EIp")
 	p.row("label `"+eip.LabelUID+"`", "OvnEip", "UID of its EIp; Fairlead deletes the OvnEip with it")
+	p.row("annotation `"+routes.Annotation+"`", "Vpc", "the entries of `policyRoutes` that Fairlead made, by Service; it changes and removes only these")
 	return nil
 }

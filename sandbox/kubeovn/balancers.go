@@ -111,8 +111,9 @@ func balancers(add func(...string), now rows, w world) {
 }
 
 // CollectGarbage is what kube-ovn-controller does at every start: it deletes all load
-// balancers whose names are neither those of Vpcs nor of OvnDnatRules. Nobody asks whose
-// they are.
+// balancers whose names are neither those of Vpcs nor of OvnDnatRules, and all port groups
+// that are neither of security groups, which are not there, nor of network policies. Nobody
+// asks whose they are.
 func (n *Network) CollectGarbage(ctx context.Context) error {
 	w, err := n.read(ctx)
 	if err != nil {
@@ -133,6 +134,11 @@ func garbage(w world, now rows) (do [][]string) {
 		_, ofVpc := w.lbs[strings.Replace(l.name, "-sess-load", "-load", 1)]
 		if !ofVpc && !slices.ContainsFunc(w.rules, func(r rule) bool { return r.kind == dnatRule && r.name == l.name }) {
 			do = append(do, []string{"--if-exists", "lb-del", l.uuid})
+		}
+	}
+	for _, g := range now["Port_Group"] {
+		if g.maps["external_ids"]["np"] == "" {
+			do = append(do, []string{"--if-exists", "destroy", "Port_Group", g.uuid})
 		}
 	}
 	return do

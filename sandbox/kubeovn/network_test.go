@@ -134,6 +134,7 @@ func TestGarbage(t *testing.T) {
 		nb.Ctl("lb-add", name, fmt.Sprintf("168.119.17.5%d:80", i+5), "10.1.0.40:31416")
 	}
 	nb.Ctl("set", "Load_Balancer", "shalb-dev-web-tcp", "external_ids:vendor=fairlead")
+	nb.Ctl("pg-add", "foreign", "--", "pg-add", "kept", "--", "set", "Port_Group", "kept", "external_ids:np=fairlead")
 	now, err := n.readRows(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +147,9 @@ func TestGarbage(t *testing.T) {
 	want := []string{"theirs", "vpc-shalb-dev-sctp-load", "vpc-shalb-dev-tcp-load", "vpc-shalb-dev-tcp-sess-load", "vpc-shalb-dev-udp-load"}
 	if !slices.Equal(left, want) {
 		t.Errorf("a start leaves %q, want %q", left, want)
+	}
+	if got := strings.TrimSpace(nb.Ctl("--bare", "--columns=name", "list", "Port_Group")); got != "kept" {
+		t.Errorf("a start leaves the port groups %q", got)
 	}
 }
 

@@ -28,6 +28,7 @@ var tables = map[string][]string{
 	"Logical_Router_Policy": {"_uuid", "external_ids", "priority", "match", "action", "nexthops"},
 	"NAT":                   {"_uuid", "external_ids", "type", "external_ip", "logical_ip"},
 	"Load_Balancer":         {"_uuid", "name", "external_ids", "vips"},
+	"Port_Group":            {"_uuid", "name", "external_ids"},
 }
 
 type rows map[string][]row
