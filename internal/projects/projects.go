@@ -93,6 +93,7 @@ type Projects struct {
 	// whether all of these have been read.
 	companions      workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	companionsKnown []func() bool
+	created         map[types.NamespacedName]created // by p.mu
 
 	mu   sync.Mutex
 	book *eip.Book
@@ -128,7 +129,7 @@ func New(o Options) (*Projects, error) {
 	}
 	set.Cache = reader
 	return &Projects{o: o, cache: reader, client: writer, kinds: set, queue: newQueue(), companions: newQueue(),
-		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}}, nil
+		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}, created: map[types.NamespacedName]created{}}, nil
 }
 
 func newQueue() workqueue.TypedRateLimitingInterface[types.NamespacedName] {
