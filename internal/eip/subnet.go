@@ -57,7 +57,7 @@ func (v *View) subnetFor(e *api.EIp) choice {
 	}
 	var candidates []*kubeovn.Subnet
 	for _, s := range v.Subnets {
-		if s.Labels[kubedc.LabelNetworkType] != "" && s.DeletionTimestamp == nil && fits(s) {
+		if s.Labels[kubedc.LabelNetworkType] != "" && s.DeletionTimestamp == nil && len(prefixes(s)) > 0 && fits(s) {
 			candidates = append(candidates, s)
 		}
 	}
@@ -132,12 +132,17 @@ func (v *View) attach(subnet string) []lb.Step {
 }
 
 func contains(s *kubeovn.Subnet, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes(s), func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// prefixes are the networks of a subnet: none if what it says makes no sense.
+func prefixes(s *kubeovn.Subnet) (out []netip.Prefix) {
 	for field := range strings.SplitSeq(s.Spec.CIDRBlock, ",") {
-		if p, err := netip.ParsePrefix(strings.TrimSpace(field)); err == nil && p.Masked().Contains(a) {
-			return true
+		if p, err := netip.ParsePrefix(strings.TrimSpace(field)); err == nil {
+			out = append(out, p.Masked())
 		}
 	}
-	return false
+	return out
 }
 
 // free is how many addresses a subnet has left, of the family that decides.
