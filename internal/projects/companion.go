@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "fairlead.io/api/kubedc"
 	"fairlead.io/internal/eip"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
@@ -64,6 +63,13 @@ func (p *Projects) companionChanged(before, after client.Object) {
 	p.companions.Add(key)
 }
 
+// accompanyAgain looks at the companions of Services whose EIp has come to have an address.
+func (p *Projects) accompanyAgain(services []types.NamespacedName) {
+	for _, key := range services {
+		p.companions.Add(key)
+	}
+}
+
 func wasLoadBalancer(before client.Object) bool {
 	s, ok := before.(*corev1.Service)
 	return ok && s != nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer
@@ -102,29 +108,28 @@ func (p *Projects) accompany(ctx context.Context, key types.NamespacedName) erro
 	if err != nil {
 		return err
 	}
-	addresses, err := p.external(ctx, s)
-	if err != nil || len(addresses) == 0 && !have.Ours() {
-		return err
+	addresses := p.external(s)
+	if len(addresses) == 0 && !have.Ours() {
+		return nil
 	}
 	return p.Do(ctx, eip.Accompany(s, addresses, have))
 }
 
 // external are the addresses of EIps that a Service of the backend's classes publishes.
-func (p *Projects) external(ctx context.Context, s *lb.Service) ([]netip.Addr, error) {
-	if _, ok := p.o.Claim(s); !ok || !p.kinds.Has(kindEIp) {
-		return nil, nil
-	}
-	var list api.EIpList
-	if err := p.cache.List(ctx, &list, client.InNamespace(s.Key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list EIps of namespace %s: %w", s.Key.Namespace, err)
+func (p *Projects) external(s *lb.Service) []netip.Addr {
+	if _, ok := p.o.Claim(s); !ok {
+		return nil
 	}
 	published := s.Published()
-	for i := range list.Items {
-		if a, err := lb.ParseAddr(list.Items[i].Status.IPAddress); err == nil && slices.Contains(published, a) {
-			return published, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range p.book.EIpsOf(s.Key) {
+		e := p.book.GetEIp(types.NamespacedName{Namespace: s.Key.Namespace, Name: name})
+		if a, err := lb.ParseAddr(e.Status.IPAddress); err == nil && slices.Contains(published, a) {
+			return published
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 func (p *Projects) companionsOf(ctx context.Context, s *lb.Service) (have eip.Companions, err error) {

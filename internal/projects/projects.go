@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -30,6 +32,7 @@ import (
 	"fairlead.io/internal/compat/kubedc"
 	"fairlead.io/internal/eip"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/routes"
 )
 
 // Options of Projects.
@@ -46,6 +49,8 @@ type Options struct {
 	// Rows are what load balancers of the cluster have in the database. After a change,
 	// Touch is to be called.
 	Rows eip.Rows
+	// Served is what a Service, which may be gone, has there.
+	Served func(types.NamespacedName) ([]routes.Served, error)
 }
 
 // The kinds that are followed. Without the first ones nothing can be decided.
@@ -56,6 +61,10 @@ var (
 	kindOvnEip  = kubeovn.GroupVersion.WithKind("OvnEip")
 	kindSubnet  = kubeovn.GroupVersion.WithKind("Subnet")
 	kindVpc     = kubeovn.GroupVersion.WithKind("Vpc")
+	kindRule    = kubeovn.GroupVersion.WithKind("OvnDnatRule")
+
+	// optional are kinds that may be missing.
+	optional = []schema.GroupVersionKind{kindProject, kindRule}
 
 	kinds = []compat.Kind{
 		{GroupVersionKind: kindEIp, Object: &api.EIp{}, List: func() runtime.Object { return &api.EIpList{} }, Without: "Services of kube-dc's projects get no addresses"},
@@ -64,6 +73,7 @@ var (
 		{GroupVersionKind: kindSubnet, Object: &kubeovn.Subnet{}, List: func() runtime.Object { return &kubeovn.SubnetList{} }, Without: "Services of kube-dc's projects get no addresses"},
 		{GroupVersionKind: kindVpc, Object: &kubeovn.Vpc{}, List: func() runtime.Object { return &kubeovn.VpcList{} }, Without: "Services of kube-dc's projects get no addresses"},
 		{GroupVersionKind: kindProject, Object: &api.Project{}, List: func() runtime.Object { return &api.ProjectList{} }, Without: "only Vpcs say which namespaces are projects"},
+		{GroupVersionKind: kindRule, Object: &kubeovn.OvnDnatRule{}, Resource: "ovn-dnat-rules", List: func() runtime.Object { return &kubeovn.OvnDnatRuleList{} }, Without: "ports that they have are only seen in OVN's database"},
 	}
 )
 
@@ -87,6 +97,8 @@ type Projects struct {
 	// bound is what Services had when they were last looked at.
 	bound map[types.NamespacedName]eip.Binding
 	gone  departed
+
+	routing locks // by Vpc
 }
 
 // New returns the projects of a cluster. Run fills its cache.
@@ -171,7 +183,7 @@ func (p *Projects) readable() error {
 		return ErrUnread
 	}
 	for _, k := range kinds {
-		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && k.GroupVersionKind != kindProject {
+		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && !slices.Contains(optional, k.GroupVersionKind) {
 			return fmt.Errorf("%w: %s", ErrLacking, why)
 		}
 		if !p.kinds.Told(k.GroupVersionKind) {
@@ -278,6 +290,7 @@ func (p *Projects) serve(ctx context.Context, key types.NamespacedName) (time.Du
 	p.mu.Lock()
 	v := p.book.LookAtEIp(key, p.o.Rows, time.Now())
 	plan, again := v.EIp(key.Name)
+	at, _, _ := p.book.Place(key.Namespace)
 	var concerned []types.NamespacedName
 	for _, c := range v.Claims {
 		if p.hasOther(c.Service.Key, func() eip.Binding { return v.Service(c.Service.UID) }) {
@@ -288,6 +301,10 @@ func (p *Projects) serve(ctx context.Context, key types.NamespacedName) (time.Du
 	p.wakeUp(wakes{services: concerned})
 	if p.o.DryRun {
 		return again, nil
+	}
+	// Routes go before the EIp that they were for.
+	if err := p.unroute(ctx, at.Vpc); err != nil {
+		return 0, err
 	}
 	return again, p.Do(ctx, plan)
 }

@@ -44,9 +44,11 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, Projects: &Projects{
 		o:    Options{Serves: true, Log: slog.New(slog.DiscardHandler), Claim: claim, Rows: func(netip.Addr, []lb.Port) ([]eip.Row, error) { return nil, nil }},
 		book: eip.NewBook(true), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
+		queue:      workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
+		companions: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
 	}}
 	t.Cleanup(w.queue.ShutDown)
+	t.Cleanup(w.companions.ShutDown)
 	w.wake = func(keys ...types.NamespacedName) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,8 +99,10 @@ func commands(kube string) map[string]script.Command {
 		"has":        eventually("has KIND PATTERN [REGEXP...]", 2, (*story).has),
 		"none":       eventually("none KIND PATTERN", 2, (*story).none),
 		"rows":       eventually("rows NUMBER [REGEXP...]", 1, (*story).rows),
+		"rules":      eventually("rules NUMBER [REGEXP...]", 1, (*story).rules),
 		"attached":   eventually("attached router|switch NAME [ROW...]", 2, (*story).attached),
 		"metric":     eventually("metric REGEXP", 1, (*story).metric),
+		"status":     now((*story).status),
 		"nbctl":      now(func(s *story, args []string) error { s.nb.Ctl(args...); return nil }),
 		"mark":       now((*story).mark),
 		"unwritten":  now((*story).unwritten),
@@ -137,7 +140,8 @@ func (s *story) service(args []string) error {
 			return fmt.Errorf("ipMode is %v", in.IPMode)
 		}
 	}
-	if !slices.Equal(got, args[2:]) {
+	same := func(got, pattern string) bool { ok, _ := path.Match(pattern, got); return ok }
+	if !slices.EqualFunc(got, args[2:], same) {
 		return fmt.Errorf("addresses are %v (%s: %s)", got, c.Reason, c.Message)
 	}
 	return nil
@@ -145,7 +149,12 @@ func (s *story) service(args []string) error {
 
 func (s *story) untouched(args []string) error {
 	svc, c, err := s.get(args[0])
-	if err == nil && (c != nil || len(svc.Status.LoadBalancer.Ingress) > 0 || len(svc.Finalizers) > 0 || len(svc.Annotations) > 0) {
+	for key := range svc.Annotations {
+		if strings.HasPrefix(key, "fairlead.io/") {
+			return fmt.Errorf("annotation %s", key)
+		}
+	}
+	if err == nil && (c != nil || len(svc.Status.LoadBalancer.Ingress) > 0 || len(svc.Finalizers) > 0) {
 		return fmt.Errorf("%+v", svc)
 	}
 	return err
@@ -174,14 +183,18 @@ func (s *story) aged(args []string) error {
 }
 
 func (s *story) eventsOf(name, reason string) ([]string, error) {
-	namespace, name, _ := strings.Cut(name, "/")
+	svc, _, err := s.get(name)
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, _ := strings.Cut(name, "/")
 	list, err := theRig.Kube.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, e := range list.Items {
-		if e.InvolvedObject.Name == name && (reason == "" || e.Reason == reason) {
+		if e.InvolvedObject.UID == svc.UID && (reason == "" || e.Reason == reason) {
 			out = append(out, e.Reason+": "+e.Message)
 		}
 	}
@@ -239,6 +252,15 @@ func (s *story) has(args []string) error {
 	return like(string(text), args[2:])
 }
 
+// status writes the status of an object, as its controller would.
+func (s *story) status(args []string) error {
+	found, err := s.find(args[0], args[1])
+	if err != nil || len(found) != 1 {
+		return fmt.Errorf("%d objects, %w", len(found), err)
+	}
+	return s.client.Status().Patch(context.Background(), found[0], client.RawPatch(types.MergePatchType, []byte(`{"status":`+args[2]+`}`)))
+}
+
 func (s *story) none(args []string) error {
 	found, err := s.find(args[0], args[1])
 	if err == nil && len(found) > 0 {
@@ -261,9 +283,17 @@ func like(text string, expressions []string) error {
 	return nil
 }
 
-// rows are all load balancers of the database, one to a line.
+// rows are all load balancers of the database, and rules all ACLs, one to a line.
 func (s *story) rows(args []string) error {
-	text := strings.TrimSpace(s.nb.Ctl("--no-headings", "--format=csv", "--data=bare", "--columns=name,protocol,vips,options,external_ids", "list", "Load_Balancer"))
+	return s.table("Load_Balancer", "name,protocol,vips,options,external_ids", args)
+}
+
+func (s *story) rules(args []string) error {
+	return s.table("ACL", "direction,priority,action,match", args)
+}
+
+func (s *story) table(name, columns string, args []string) error {
+	text := strings.TrimSpace(s.nb.Ctl("--no-headings", "--format=csv", "--data=bare", "--columns="+columns, "list", name))
 	text = strings.ReplaceAll(text, `"`, "") // around values with commas
 	lines := strings.Split(text, "\n")
 	if text == "" {
@@ -322,7 +352,7 @@ func (s *story) unwritten(except []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.writes[s.marked:] {
-		if !slices.ContainsFunc(except, func(e string) bool { return strings.Contains(w, e) }) {
+		if !slices.ContainsFunc(except, func(e string) bool { return strings.Contains(w+"$", e) }) {
 			return fmt.Errorf("written: %s", w)
 		}
 	}

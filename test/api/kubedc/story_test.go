@@ -51,6 +51,7 @@ func TestStories(t *testing.T) {
 		s.clean()
 		s.makeProject()
 		s.makeNetwork()
+		env.Setenv("NB", s.nb.Endpoint())
 		s.runKubeOVN()
 		return s.start(nil)
 	})
@@ -193,7 +194,7 @@ func externalSubnet(name, kind, cidr, gateway string) *kubeovn.Subnet {
 
 // lists are of all kinds of kube-dc and kube-ovn.
 func lists() []client.ObjectList {
-	return []client.ObjectList{&api.EIpList{}, &api.FIpList{}, &api.ProjectList{}, &kubeovn.OvnEipList{}, &kubeovn.SubnetList{}, &kubeovn.VpcList{}}
+	return []client.ObjectList{&api.EIpList{}, &api.FIpList{}, &api.ProjectList{}, &kubeovn.OvnEipList{}, &kubeovn.SubnetList{}, &kubeovn.VpcList{}, &kubeovn.OvnDnatRuleList{}}
 }
 
 // installKinds installs kube-dc's and kube-ovn's kinds, unless they are there.
