@@ -157,8 +157,9 @@ func slimNodeStatus(s *corev1.NodeStatus) corev1.NodeStatus {
 // not lead: taking over needs no listing then. It waits for an API server that is
 // away.
 func fillCaches(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set, log *slog.Logger) error {
+	indexed := false
 	for {
-		err := startInformers(ctx, c, cs, k)
+		err := startInformers(ctx, c, cs, k, &indexed)
 		if err == nil || meta.IsNoMatchError(err) {
 			return err
 		}
@@ -171,8 +172,18 @@ func fillCaches(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set
 	}
 }
 
-func startInformers(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set) error {
+// indexService finds the EndpointSlices of a Service. By their label alone, all of the
+// namespace would be looked at, for each Service.
+const indexService = "service"
+
+func startInformers(ctx context.Context, c cache.Cache, cs *classes, k *apikinds.Set, indexed *bool) error {
 	for _, kind := range watched(cs) {
+		if _, slices := kind.(*discoveryv1.EndpointSlice); slices && !*indexed {
+			if err := c.IndexField(ctx, kind, indexService, func(o client.Object) []string { return []string{o.GetLabels()[discoveryv1.LabelServiceName]} }); err != nil {
+				return fmt.Errorf("index %T: %w", kind, err)
+			}
+			*indexed = true
+		}
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			if meta.IsNoMatchError(err) {
 				return fmt.Errorf("the API server has no CRDs of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)

@@ -36,7 +36,7 @@ func (c *services) complete(ctx context.Context, w *lb.Want) error {
 	if needs.Endpoints {
 		var list discoveryv1.EndpointSliceList
 		if err := c.cache.List(ctx, &list, client.InNamespace(w.Service.Key.Namespace),
-			client.MatchingLabels{discoveryv1.LabelServiceName: w.Service.Key.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			client.MatchingFields{indexService: w.Service.Key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list endpoint slices: %w", err)
 		}
 		w.Endpoints = kubeapi.Endpoints(list.Items)

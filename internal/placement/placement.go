@@ -72,10 +72,15 @@ func New(o Options) (*Placer, error) {
 	}
 	var err error
 	p.projects, err = projects.New(projects.Options{
-		REST: o.REST, Log: o.Log, Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
+		REST: o.REST, Log: o.Log, Writes: hasEIps(o.Config), Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
 		Claim: p.claim, Rows: rowsOf(o.DB), Served: p.served,
 	})
 	return p, err
+}
+
+// hasEIps says whether any class has addresses of EIps.
+func hasEIps(c *config.Configuration) bool {
+	return slices.ContainsFunc(c.Classes, func(class config.Class) bool { return class.Backend == config.OVN && len(class.Pools) == 0 })
 }
 
 // Run follows the objects until ctx ends.

@@ -39,6 +39,9 @@ import (
 type Options struct {
 	REST *rest.Config
 	Log  *slog.Logger
+	// Writes says that Services may have EIps. Else nothing is written: objects only say
+	// which router a namespace has.
+	Writes bool
 	// Serves says that EIps are served here, not by kube-dc's manager.
 	Serves bool
 	// DryRun says that nothing is written.
@@ -154,10 +157,12 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 			p.o.Log.Error("kinds are not looked for any more", "error", err)
 		}
 	}()
-	for range workers {
-		go p.work(ctx)
+	if p.o.Writes {
+		for range workers {
+			go p.work(ctx)
+		}
 	}
-	if !p.o.DryRun {
+	if p.o.Writes && !p.o.DryRun {
 		if err := p.followCompanions(ctx); err != nil {
 			return err
 		}

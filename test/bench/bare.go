@@ -30,8 +30,9 @@ import (
 // controller does and in the same words. It knows no pools, does not look what
 // is held by others, keeps no cache, writes no event and never tries again.
 //
-// provides: it patches the Service itself, with what kube-vip looks for.
-func bare(ctx context.Context, kubeconfig string, provides bool) error {
+// provides: it patches the Service itself, with what kube-vip looks for. With a northbound
+// database, it first writes the rows of the Service there, in a transaction for each.
+func bare(ctx context.Context, kubeconfig string, provides bool, nb *northbound) error {
 	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -50,9 +51,16 @@ func bare(ctx context.Context, kubeconfig string, provides bool) error {
 	if provides {
 		has, patch = given, job.provide
 	}
+	atOnce := inFlight
+	if nb != nil {
+		atOnce = ovnInFlight
+		if patch, err = nb.program(inFlight); err != nil {
+			return err
+		}
+	}
 	pending := make(chan job, 100_000) // more Services than there ever are
 	var workers sync.WaitGroup
-	for range inFlight {
+	for range atOnce {
 		workers.Go(func() {
 			for j := range pending {
 				if err := patch(j, ctx, kube); err != nil && ctx.Err() == nil {

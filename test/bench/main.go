@@ -61,7 +61,9 @@ var groups = []group{
 	{"cloud", cloud},
 	{"cloudsigma", sigma},
 	{"cloudsigma-failover", sigmaFailover},
-	{"ovn", ovnRows},
+	{"ovn", ovnServices},
+	{"ovn-writes", ovnWrites},
+	{"ovn-rows", ovnRows},
 }
 
 func main() {
@@ -83,9 +85,17 @@ func run(ctx context.Context) (err error) {
 	out := flag.String("o", "bench.json", "`file` to write the rows to")
 	bareConfig := flag.String("bare", "", "be the bare loop that Fairlead is compared with, on the cluster of this `kubeconfig`")
 	provides := flag.Bool("provide", false, "as the bare loop, write what kube-vip looks for")
+	socket := flag.String("northbound", "", "as the bare loop, write rows into the northbound database at this `socket`")
 	flag.Parse()
 	if *bareConfig != "" {
-		return bare(ctx, *bareConfig, *provides)
+		var nb *northbound
+		if *socket != "" {
+			nb = &northbound{socket: *socket}
+			if err := nb.find(ctx); err != nil {
+				return err
+			}
+		}
+		return bare(ctx, *bareConfig, *provides, nb)
 	}
 	match, err := regexp.Compile(*only)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -57,17 +58,22 @@ func startNorthbound(ctx context.Context, northd bool) (n *northbound, err error
 			return n, err
 		}
 	}
-	if _, err := n.ctl(ctx, "--", "init", "--", "lr-add", "project", "--", "ls-add", "project-default",
-		"--", "lrp-add", "project", "project-inside", "02:00:00:00:00:01", "10.0.0.1/16", "--", "lrp-add", "project", "project-out", "02:00:00:00:00:02", "168.119.0.1/16",
-		"--", "lrp-set-gateway-chassis", "project-out", "ch1"); err != nil {
+	if _, err := n.ctl(ctx, "--", "init", "--", "lr-add", "project", "--", "ls-add", "project-default", "--", "ls-add", namespace+"-default",
+		"--", "lrp-add", "project", "project-inside", "02:00:00:00:00:01", "10.0.0.1/16", "--", "lrp-add", "project", "project-ext-public", "02:00:00:00:00:02", "168.119.0.1/16",
+		"--", "lrp-set-gateway-chassis", "project-ext-public", "ch1"); err != nil {
 		return n, err
 	}
+	return n, n.find(ctx)
+}
+
+// find looks for the router and the switch.
+func (n *northbound) find(ctx context.Context) error {
 	out, err := n.ctl(ctx, "--", "--columns=_uuid", "find", "Logical_Router", "name=project", "--", "--columns=_uuid", "find", "Logical_Switch", "name=project-default")
 	if err != nil {
-		return n, err
+		return err
 	}
 	_, err = fmt.Sscan(out, &n.router, &n.inside)
-	return n, err
+	return err
 }
 
 // ctl runs ovn-nbctl and returns what it prints.
@@ -124,6 +130,10 @@ type rawConn struct {
 
 func (n *northbound) dial() (*rawConn, error) {
 	c, err := net.Dial("unix", n.socket)
+	for errors.Is(err, syscall.EAGAIN) { // the server takes one after the other
+		time.Sleep(time.Millisecond)
+		c, err = net.Dial("unix", n.socket)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -178,15 +188,20 @@ func (n *northbound) bare(ctx context.Context, services, atOnce int) (took time.
 	return took, c.transact(deleteAll)
 }
 
-// operations are those that Fairlead sends for a new Service.
+// operations are those that Fairlead sends for a new Service with one of those numbers.
 func (n *northbound) operations(i int) string {
-	name := fmt.Sprintf("project-web-%d-tcp", i)
+	return n.insert("project", "web-"+strconv.Itoa(i), strconv.Itoa(i), fmt.Sprintf("168.119.%d.%d", byte(i>>8), byte(i)))
+}
+
+// insert is what Fairlead sends for a new Service.
+func (n *northbound) insert(namespace, service, uid, address string) string {
 	return fmt.Sprintf(`{"op":"wait","table":"Load_Balancer","where":[["name","==","%[1]s"]],"columns":["name"],"until":"!=","rows":[{"name":"%[1]s"}],"timeout":0},`+
 		`{"op":"wait","table":"Logical_Router","where":[["_uuid","==",["uuid","%[2]s"]]],"columns":["name"],"until":"==","rows":[{"name":"project"}],"timeout":0},`+
 		`{"op":"wait","table":"Logical_Switch","where":[["_uuid","==",["uuid","%[3]s"]]],"columns":["name"],"until":"==","rows":[{"name":"project-default"}],"timeout":0},`+
-		`{"op":"insert","table":"Load_Balancer","uuid-name":"row","row":{"name":"%[1]s","protocol":"tcp","vips":["map",[["168.119.%[4]d.%[5]d:80","10.0.0.11:80,10.0.0.12:80"]]],"options":["map",[["reject","true"]]],`+
-		`"external_ids":["map",[["vendor","bare"],["fairlead.io/cluster","bench"],["fairlead.io/service","project/web-%[6]d"],["fairlead.io/service-uid","%[6]d"]]]}},`+
+		`{"op":"insert","table":"Load_Balancer","uuid-name":"row","row":{"name":"%[1]s","protocol":"tcp","vips":["map",[["%[4]s:80","10.0.0.11:80,10.0.0.12:80"]]],"options":["map",[["reject","true"]]],`+
+		`"external_ids":["map",[["vendor","bare"],["fairlead.io/cluster","bench"],["fairlead.io/service","%[5]s"],["fairlead.io/service-uid","%[6]s"]]]}},`+
 		`{"op":"mutate","table":"Logical_Router","where":[["_uuid","==",["uuid","%[2]s"]]],"mutations":[["load_balancer","insert",["set",[["named-uuid","row"]]]]]},`+
 		`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid","%[3]s"]]],"mutations":[["load_balancer","insert",["set",[["named-uuid","row"]]]]]},`+
-		`{"op":"mutate","table":"NB_Global","where":[],"mutations":[["nb_cfg","+=",1]]}`, name, n.router, n.inside, byte(i>>8), byte(i), i)
+		`{"op":"mutate","table":"NB_Global","where":[],"mutations":[["nb_cfg","+=",1]]}`,
+		namespace+"-"+service+"-tcp", n.router, n.inside, address, namespace+"/"+service, uid)
 }

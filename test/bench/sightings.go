@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,22 +13,26 @@ import (
 // sightings is a watch that notes when each Service was first seen with an
 // address. It sees what any client sees: what the API server has answered.
 type sightings struct {
-	watch watch.Interface
-	has   func(*corev1.Service) bool
+	cluster *cluster
+	watch   watch.Interface
+	has     func(*corev1.Service) bool
 }
 
 // look begins to watch. Services that have an address already are not noted.
 func (c *cluster) look(ctx context.Context) (*sightings, error) {
-	api := c.kube.CoreV1().Services(namespace)
-	list, err := api.List(ctx, metav1.ListOptions{Limit: 1})
+	s := &sightings{cluster: c, has: published}
+	_, err := s.begin(ctx, metav1.ListOptions{Limit: 1})
+	return s, err
+}
+
+func (s *sightings) begin(ctx context.Context, o metav1.ListOptions) (*corev1.ServiceList, error) {
+	api := s.cluster.kube.CoreV1().Services(namespace)
+	list, err := api.List(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	w, err := api.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		return nil, err
-	}
-	return &sightings{watch: w, has: published}, nil
+	s.watch, err = api.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	return list, err
 }
 
 // published says whether a Service has an address; given, whether kube-vip can
@@ -39,10 +42,15 @@ func given(s *corev1.Service) bool     { return s.Spec.LoadBalancerIP != "" }
 
 // first returns when each of the first n Services was seen, and ends the watch.
 func (s *sightings) first(ctx context.Context, n int) (map[string]time.Time, error) {
-	defer s.watch.Stop()
+	defer func() { s.watch.Stop() }()
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	at := make(map[string]time.Time, n)
+	note := func(service *corev1.Service) {
+		if s.has(service) && at[service.Name].IsZero() {
+			at[service.Name] = time.Now()
+		}
+	}
 	for len(at) < n {
 		select {
 		case <-ctx.Done():
@@ -52,13 +60,18 @@ func (s *sightings) first(ctx context.Context, n int) (map[string]time.Time, err
 		case e, open := <-s.watch.ResultChan():
 			service, is := e.Object.(*corev1.Service)
 			switch {
-			case !open:
-				return nil, errors.New("the API server ended the watch")
+			case !open: // the API server does so if much happens at once
+				list, err := s.begin(ctx, metav1.ListOptions{})
+				if err != nil {
+					return nil, err
+				}
+				for i := range list.Items {
+					note(&list.Items[i])
+				}
 			case !is:
 				return nil, fmt.Errorf("watch: %v", e.Object)
-			case !s.has(service):
-			case at[service.Name].IsZero():
-				at[service.Name] = time.Now()
+			default:
+				note(service)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fairlead.io/api/v1alpha1"
 	"fairlead.io/sandbox"
 	standin "fairlead.io/sandbox/kubeovn"
 	"fairlead.io/test/kit/northbound"
@@ -212,6 +214,23 @@ func (w *kubeDC) untouched(metallb, ovn string) {
 	}
 }
 
+// companion wants the headless Service of another to have a port.
+func (w *kubeDC) companion(name string, port int32) {
+	w.Helper()
+	eventually(w.T, fmt.Sprintf("%s-ext has port %d", name, port), func(ctx context.Context) error {
+		var s corev1.Service
+		var slice discoveryv1.EndpointSlice
+		key := client.ObjectKey{Namespace: project, Name: name + "-ext"}
+		if err := errors.Join(w.c.Get(ctx, key, &s), w.c.Get(ctx, key, &slice)); err != nil {
+			return err
+		}
+		if s.Spec.Ports[0].Port != port || *slice.Ports[0].Port != port || len(slice.Endpoints) != 1 {
+			return fmt.Errorf("%+v, %+v", s.Spec, slice)
+		}
+		return nil
+	})
+}
+
 // serves sees MetalLB's class and the project's Services served, changed and removed.
 func (w *kubeDC) serves(metallb, ovn string, running ...*process.Process) {
 	w.Helper()
@@ -223,7 +242,14 @@ func (w *kubeDC) serves(metallb, ovn string, running ...*process.Process) {
 		w.Errorf("OVN has %q", rows)
 	}
 
-	// Whatever rights are needed for an EIp of another network, for its end, and for healing.
+	// Whatever rights are needed for the companion, for an EIp of another network, for its
+	// end, and for healing.
+	w.companion("etcd-lb", 2379)
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: "etcd-lb"}}
+	if err := w.c.Patch(w.Context(), s, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ports":[{"name":"client","port":2380}]}}`))); err != nil {
+		w.Fatal(err)
+	}
+	w.companion("etcd-lb", 2380)
 	w.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: "cloud", Annotations: map[string]string{"network.kube-dc.com/external-network-type": "cloud"}},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}}})
 	eventually(w.T, "the router has a port in the other network", func(ctx context.Context) error {
@@ -236,7 +262,7 @@ func (w *kubeDC) serves(metallb, ovn string, running ...*process.Process) {
 	})
 	w.nb.Ctl("lb-del", project+"-etcd-lb-tcp")
 	eventually(w.T, "the load balancer is there again", func(context.Context) error {
-		if rows := w.nb.Ctl("--bare", "--columns=vips", "find", "Load_Balancer", "name="+project+"-etcd-lb-tcp"); !strings.Contains(rows, "168.119.17.52:2379") {
+		if rows := w.nb.Ctl("--bare", "--columns=vips", "find", "Load_Balancer", "name="+project+"-etcd-lb-tcp"); !strings.Contains(rows, "168.119.17.52:2380") {
 			return fmt.Errorf("OVN has %q", rows)
 		}
 		return nil
@@ -286,6 +312,35 @@ func TestKubeDCAndMetalLBInOneRelease(t *testing.T) {
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metallbNamespace}})
 	w.install("kube-dc.md", "helm install fairlead charts/fairlead --namespace kube-system --set loadBalancerClass=metallb --set metallb.namespace=metallb-system --set ovn.enabled=true")
 	w.serves("kube-system:fairlead", "kube-system:fairlead", w.start("kube-system", "fairlead"))
+}
+
+// With pools neither kube-ovn nor kube-dc is needed, and no right to write anything of
+// theirs.
+func TestOVNWithPools(t *testing.T) {
+	w := newKubeDC(t)
+	w.install("kube-dc.md", "helm install fairlead charts/fairlead --namespace fairlead-system --create-namespace --set ovn.enabled=true --set 'ovn.northbound={tcp:192.0.2.11:6641}' --set 'classes[0].name=,classes[0].backend=ovn,classes[0].pools={native}'")
+	awaitKinds(t, w.c)
+	w.create(&v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"168.119.17.60-168.119.17.61"}}})
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{"fairlead.io/ovn-router": project, "fairlead.io/ovn-switches": project + "-default"}}})
+	p := w.start(namespace, "fairlead")
+	for _, in := range []string{"shop", project} {
+		w.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "web"},
+			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "client", Port: 80}}}})
+	}
+	eventually(t, "OVN has both", func(context.Context) error {
+		rows := w.nb.Ctl("--bare", "--columns=name,vips", "list", "Load_Balancer")
+		if !strings.Contains(rows, "shop-web-tcp\n168.119.17.6") || !strings.Contains(rows, "shalb-dev-web-tcp\n168.119.17.6") {
+			return fmt.Errorf("it has %q", rows)
+		}
+		return nil
+	})
+	e, err := w.eip(t.Context(), "default-gw")
+	if err != nil || len(e.GetFinalizers()) > 0 {
+		t.Errorf("an EIp that is nobody's was written: %v, %v", e, err)
+	}
+	if text := p.Log.String(); strings.Contains(text, "forbidden") || strings.Contains(text, `"ERROR"`) {
+		t.Errorf("the rights of the release do not suffice:\n%s", text)
+	}
 }
 
 // What kube-dc-manager has made stays as it is, there and back: address, EIp, OvnEip and

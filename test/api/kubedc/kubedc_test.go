@@ -101,7 +101,7 @@ func newWorld(t *testing.T, serves bool) *world {
 	if w.ovn, err = standin.New(theRig.API.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
-	w.p, err = projects.New(projects.Options{REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Serves: serves, Claim: claim, Rows: w.rowsAt})
+	w.p, err = projects.New(projects.Options{REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Writes: true, Serves: serves, Claim: claim, Rows: w.rowsAt})
 	if err != nil {
 		t.Fatal(err)
 	}
