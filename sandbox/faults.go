@@ -40,15 +40,18 @@ func (c *Cluster) setCable(hostName string, up bool) error {
 }
 
 // Kill ends a node, or the control plane (not its host), as a power failure
-// does. To a cloud, such a node is a stopped server.
+// does. To a cloud, such a node is a stopped server. It also kills [Northbound].
 func (c *Cluster) Kill(ctx context.Context, hostName string) error {
 	unlock, err := c.change(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if hostName == ControlHost {
+	switch {
+	case hostName == ControlHost:
 		return c.killControlPlane(ctx)
+	case hostName == Northbound && c.Network == OVN:
+		return c.killNorthbound(ctx)
 	}
 	n, err := c.node(hostName)
 	if err != nil {
@@ -61,13 +64,17 @@ func (c *Cluster) Kill(ctx context.Context, hostName string) error {
 }
 
 // Restart kills a node or the control plane if it runs, starts it again with
-// the disk it had, and returns when it is ready. It also restarts [KubeOVN].
+// the disk it had, and returns when it is ready. It also restarts [KubeOVN]
+// and [Northbound].
 func (c *Cluster) Restart(ctx context.Context, hostName string) error {
 	unlock, err := c.change(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if hostName == Northbound && c.Network == OVN {
+		return c.startCentral(ctx)
+	}
 	if hostName == KubeOVN && c.Network == OVN {
 		if err := killFound(ctx, c.kubeOVNPID); err != nil {
 			return err

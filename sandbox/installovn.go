@@ -28,7 +28,11 @@ func (i *installation) ovnSteps() []installStep {
 
 // OVNValues are the values of Fairlead's chart for this cluster, which has no DNS.
 func (c *Cluster) OVNValues() []string {
-	return []string{"ovn.enabled=true", "ovn.northbound[0]=" + c.Northbound()}
+	values := []string{"ovn.enabled=true"}
+	for i, server := range c.NorthboundServers() {
+		values = append(values, fmt.Sprintf("ovn.northbound[%d]=%s", i, server))
+	}
+	return values
 }
 
 func (i *installation) installOnOVN(ctx context.Context, note io.Writer) error {

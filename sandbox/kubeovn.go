@@ -146,7 +146,7 @@ func (c *Cluster) startKubeOVN() error {
 	}
 	_, err = detached{
 		netns: c.netns(ControlHost), log: c.kubeOVNLog(),
-		argv: []string{c.path("bin", "sandbox"), KubeOVN, "--kubeconfig=" + c.kubeOVNConfig(), "--northbound=unix:" + c.path("ovn", "nb.sock")},
+		argv: []string{c.path("bin", "sandbox"), KubeOVN, "--kubeconfig=" + c.kubeOVNConfig(), "--northbound=" + c.northboundSockets()},
 	}.start()
 	return err
 }

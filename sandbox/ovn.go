@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -29,12 +28,6 @@ const OVN = "ovn"
 const (
 	underlayBridge = "underlay"
 	externalBridge = "external"
-)
-
-// Ports of OVN's databases on the control host.
-const (
-	northboundPort = 6641
-	southboundPort = 6642
 )
 
 // clientExternal are the addresses of the client host in the external network. It is the
@@ -190,50 +183,4 @@ func ovsEnv(dir string) []string {
 		env = append(env, name+"="+dir)
 	}
 	return env
-}
-
-// startCentral starts OVN's databases and ovn-northd on the control host, unless they
-// run. The databases are those of a former start.
-func (c *Cluster) startCentral(ctx context.Context) error {
-	dir := c.path("ovn")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make directory of OVN: %w", err)
-	}
-	address := controlHost.addresses()[0].Addr()
-	for _, db := range []struct {
-		name, schema string
-		port         int
-	}{{"nb", "/usr/share/ovn/ovn-nb.ovsschema", northboundPort}, {"sb", "/usr/share/ovn/ovn-sb.ovsschema", southboundPort}} {
-		file := filepath.Join(dir, db.name+".db")
-		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-			if _, err := c.run(ctx, ControlHost, nil, "ovsdb-tool", "create", file, db.schema); err != nil {
-				return err
-			}
-		}
-		if err := c.startDaemon(ctx, daemon{
-			host: ControlHost, dir: dir, name: "ovsdb-server", files: db.name,
-			args: []string{file, "--remote=punix:" + filepath.Join(dir, db.name+".sock"), fmt.Sprintf("--remote=ptcp:%d:%s", db.port, address)},
-		}); err != nil {
-			return err
-		}
-	}
-	return c.startDaemon(ctx, daemon{
-		host: ControlHost, dir: dir, name: "ovn-northd", files: "northd",
-		args: []string{"--ovnnb-db=unix:" + filepath.Join(dir, "nb.sock"), "--ovnsb-db=unix:" + filepath.Join(dir, "sb.sock")},
-	})
-}
-
-// Northbound is where pods, nodes and the control host reach OVN's northbound database.
-func (c *Cluster) Northbound() string {
-	return fmt.Sprintf("tcp:%s:%d", controlHost.addresses()[0].Addr(), northboundPort)
-}
-
-// Nbctl runs ovn-nbctl and returns what it prints.
-func (c *Cluster) Nbctl(ctx context.Context, args ...string) (string, error) {
-	return c.run(ctx, ControlHost, nil, "ovn-nbctl", append([]string{"--timeout=30", "--db=unix:" + c.path("ovn", "nb.sock")}, args...)...)
-}
-
-// Sbctl runs ovn-sbctl and returns what it prints.
-func (c *Cluster) Sbctl(ctx context.Context, args ...string) (string, error) {
-	return c.run(ctx, ControlHost, nil, "ovn-sbctl", append([]string{"--timeout=30", "--db=unix:" + c.path("ovn", "sb.sock")}, args...)...)
 }

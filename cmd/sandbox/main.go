@@ -46,8 +46,8 @@ func newCommand() *cobra.Command {
 	cmd.AddCommand(upCommand(cluster), downCommand(cluster), statusCommand(cluster), execCommand(cluster), kubeCommand(),
 		onHost("cut", "pull the cable out of a host", func(_ context.Context, host string) error { return cluster.Cut(host) }),
 		onHost("heal", "plug the cable in again", func(_ context.Context, host string) error { return cluster.Heal(host) }),
-		onHost("kill", "end a node, or \"control\", as a power failure does", cluster.Kill),
-		onHost("restart", "start a node, \"control\", or with OVN \"kube-ovn\", again", cluster.Restart),
+		onHost("kill", "end a node, \"control\", or with OVN \"northbound\", as a power failure does", cluster.Kill),
+		onHost("restart", "start a node, \"control\", or with OVN \"kube-ovn\" or \"northbound\", again", cluster.Restart),
 		nicCommand(cluster), loadCommand(cluster), imageCommand(), cloudCommand(cluster), nodeInitCommand(), forwardCommand(), kubeOVNCommand())
 	for _, command := range cloudCommands {
 		cmd.AddCommand(command())

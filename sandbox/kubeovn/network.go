@@ -7,14 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -38,6 +39,9 @@ type Network struct {
 	ctl    Ctl
 	poke   chan struct{}
 }
+
+// retry is when something is tried again that went wrong.
+const retry = 300 * time.Millisecond
 
 // Ctl runs ovn-nbctl with these arguments and returns what it prints.
 type Ctl func(ctx context.Context, args ...string) (string, error)
@@ -100,8 +104,9 @@ func (n *Network) Run(ctx context.Context) error {
 			return err
 		case <-n.poke:
 		}
-		if err := n.turn(ctx); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return err
+		if err := n.turn(ctx); err != nil && ctx.Err() == nil {
+			slog.Warn("trying again", "error", err)
+			time.AfterFunc(retry, n.look)
 		}
 	}
 }

@@ -19,7 +19,7 @@ var central string
 // documentation, in the order in which they are made.
 func Project() []*unstructured.Unstructured { return objects(project) }
 
-// Central returns the objects that kube-ovn has for OVN's databases.
+// Central returns the Deployment whose pods have OVN's programs.
 func Central() []*unstructured.Unstructured { return objects(central) }
 
 func objects(text string) (all []*unstructured.Unstructured) {

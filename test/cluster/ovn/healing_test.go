@@ -92,6 +92,32 @@ func TestRowsHeal(t *testing.T) {
 	}
 }
 
+// The leader of the northbound database is killed. Packets do not notice, and what is
+// written afterwards goes to the next leader.
+func TestLeaderOfDatabaseDies(t *testing.T) {
+	vip := publish(t, newService("before-death", 80))
+	answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
+	t.Cleanup(func() {
+		if err := cluster.Restart(context.WithoutCancel(t.Context()), sandbox.Northbound); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := cluster.Kill(t.Context(), sandbox.Northbound); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(t.Context(), sandbox.ClientHost, vip, 80); err != nil {
+		t.Errorf("without the leader: %v", err)
+	}
+	after := publish(t, newService("after-death", 80))
+	answers(t, sandbox.ClientHost, after, 80, clientAddress, vms...)
+	nbctl(t, "lb-del", namespace+"-before-death-tcp")
+	eventually(t, "the row is back", func() error {
+		_, err := rowOf(t.Context(), "before-death")
+		return err
+	})
+	answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
+}
+
 // activeChassis is the node through which the router is reached.
 func activeChassis(ctx context.Context) (string, error) {
 	port, err := cluster.Sbctl(ctx, "--bare", "--columns=chassis", "find", "Port_Binding", "logical_port=cr-"+namespace+"-ext-public")
