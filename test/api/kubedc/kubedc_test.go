@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,8 @@ type world struct {
 	ovn    *standin.Allocator
 	p      *projects.Projects
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// created is when the last Service was.
+	created time.Time
 
 	mu   sync.Mutex
 	rows map[types.NamespacedName][]eip.Row
@@ -224,9 +227,17 @@ func (w *world) create(name string, port int32, annotations map[string]string) t
 	w.t.Helper()
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: name, Annotations: annotations},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: port}}}}
+	// Which of two is older is known to the second.
+	rig.Eventually(w.t, "a second after the last one", func() error {
+		if !time.Now().Truncate(time.Second).After(w.created) {
+			return errors.New("it is too early")
+		}
+		return nil
+	})
 	if err := w.client.Create(w.t.Context(), s); err != nil {
 		w.t.Fatal(err)
 	}
+	w.created = s.CreationTimestamp.Time
 	key := types.NamespacedName{Namespace: project, Name: name}
 	w.wake(key)
 	return key
