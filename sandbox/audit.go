@@ -20,7 +20,8 @@ type Write struct {
 	Namespace   string
 	Name        string // empty if the server made it up
 	UserAgent   string
-	Code        int // HTTP status: 409 is a conflict
+	Code        int    // HTTP status: 409 is a conflict
+	User        string // who wrote, such as "system:serviceaccount:kube-system:fairlead"
 }
 
 // readAudit counts the entries of an audit log. A line still being written is
@@ -46,6 +47,9 @@ func readAudit(path string) (map[Write]int, error) {
 		var event struct {
 			Verb      string `json:"verb"`
 			UserAgent string `json:"userAgent"`
+			User      struct {
+				Username string `json:"username"`
+			} `json:"user"`
 			ObjectRef struct {
 				Resource    string `json:"resource"`
 				Subresource string `json:"subresource"`
@@ -62,6 +66,6 @@ func readAudit(path string) (map[Write]int, error) {
 			continue
 		}
 		o := event.ObjectRef
-		counts[Write{event.Verb, o.Resource, o.Subresource, o.Namespace, o.Name, event.UserAgent, event.ResponseStatus.Code}]++
+		counts[Write{event.Verb, o.Resource, o.Subresource, o.Namespace, o.Name, event.UserAgent, event.ResponseStatus.Code, event.User.Username}]++
 	}
 }

@@ -35,7 +35,8 @@ const KubeOVN = "kube-ovn"
 const centralImage = "fairlead/ovn-central:dev"
 
 // startProject starts what stands in for kube-ovn and gives it a project, unless it is
-// there, with two VMs. It returns when OVN's chassis have all of it.
+// there, with two VMs. It returns when the client host reaches the
+// project's router.
 func (c *Cluster) startProject(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -84,8 +85,14 @@ func (c *Cluster) startProject(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("wait for the router's gateway: %w; %s", err, logTail(c.kubeOVNLog()))
 	}
-	_, err = c.Nbctl(ctx, "--wait=hv", "sync")
-	return err
+	if _, err = c.Nbctl(ctx, "--wait=hv", "sync"); err != nil {
+		return err
+	}
+	// Chassis agree on who of them is the gateway, which takes a moment more.
+	return c.retry(ctx, func() error {
+		_, err := c.run(ctx, ClientHost, nil, "ping", "-c", "1", "-W", "1", "168.119.17.51")
+		return err
+	})
 }
 
 // retry repeats what fails until what it waits for is there.

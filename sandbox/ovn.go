@@ -46,6 +46,11 @@ func (h host) tunnelAddress() netip.Prefix {
 	return netip.MustParsePrefix(fmt.Sprintf("10.78.0.%d/24", h.index))
 }
 
+// furtherCard is the hardware address of a card besides the first.
+func (h host) furtherCard(number byte) net.HardwareAddr {
+	return net.HardwareAddr{0x02, 0xfa, 0x1e, 0xad, number, byte(h.index)}
+}
+
 func (c *Cluster) bridges() []string {
 	if c.Network == OVN {
 		return []string{bridgeName, underlayBridge, externalBridge}
@@ -55,19 +60,29 @@ func (c *Cluster) bridges() []string {
 
 // connectOVN plugs the cards of OVN's networks into a host.
 func (c *Cluster) connectOVN(h host) error {
-	card := func(nic byte) net.HardwareAddr { return net.HardwareAddr{0x02, 0xfa, 0x1e, 0xad, nic, byte(h.index)} }
 	switch {
 	case c.Network != OVN:
 		return nil
 	case h.isNode():
-		if err := c.plugInto(underlayBridge, h, "eth1", card(1)); err != nil {
+		if err := c.plugInto(underlayBridge, h, "eth1", h.furtherCard(1)); err != nil {
 			return err
 		}
-		return c.plugInto(externalBridge, h, "eth2", card(2))
+		if err := c.plugInto(externalBridge, h, "eth2", h.furtherCard(2)); err != nil {
+			return err
+		}
+		// A switch in user space gets a copy of what arrives at its cards. The kernel
+		// must not answer there for addresses that it has elsewhere.
+		return inNetns(c.netns(h.name), func() error {
+			var all []sysctl
+			for _, nic := range []string{"eth1", "eth2"} {
+				all = append(all, sysctl{"net/ipv4/conf/" + nic + "/arp_ignore", "1"}, sysctl{"net/ipv6/conf/" + nic + "/disable_ipv6", "1"})
+			}
+			return writeSysctls(all)
+		})
 	case h != clientHost:
 		return nil
 	}
-	if err := c.plugInto(externalBridge, h, "eth1", card(1)); err != nil {
+	if err := c.plugInto(externalBridge, h, "eth1", h.furtherCard(1)); err != nil {
 		return err
 	}
 	if err := c.addAddresses(h.name, "eth1", clientExternal...); err != nil {

@@ -66,11 +66,13 @@ func (c *Cluster) startChassis(ctx context.Context, n host) error {
 			return c.startDaemon(ctx, daemon{host: n.name, dir: dir, name: "ovs-vswitchd", files: "vswitchd", args: []string{socket, "--disable-system"}})
 		},
 		func() error {
-			// Of the card that it owns, a bridge has the hardware address, too.
+			// Not the hardware addresses of their cards: the kernel would take for its
+			// own what arrives there for a bridge, besides what the bridge gives it.
+			mac := func(number byte) string { return fmt.Sprintf("other-config:hwaddr=%q", n.furtherCard(number)) }
 			var args []string
 			args = append(args, bridge(integration, "fail-mode=secure", "other-config:disable-in-band=true")...)
-			args = append(args, bridge(ExternalOVS, "--", "--may-exist", "add-port", ExternalOVS, "eth2")...)
-			args = append(args, bridge(tunnelsBridge, "--", "--may-exist", "add-port", tunnelsBridge, "eth1")...)
+			args = append(args, bridge(ExternalOVS, mac(0x12), "--", "--may-exist", "add-port", ExternalOVS, "eth2")...)
+			args = append(args, bridge(tunnelsBridge, mac(0x11), "--", "--may-exist", "add-port", tunnelsBridge, "eth1")...)
 			return vsctl(args...)
 		},
 		// Tunnels of user space need their address on a bridge that owns the card.

@@ -35,6 +35,7 @@ var ovnPackages = []debianPackage{
 	{"ovn-host", "ovn-controller"},
 	{"openvswitch-switch", "ovs-vswitchd"},
 	{"ethtool", "ethtool"},
+	{"iputils-ping", "ping"},
 	{"net-tools", "arp"}, // for people, on the client host
 }
 

@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "kubeovn.io", Version: "v1"}
 
 // AddToScheme registers the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &OvnEip{}, &OvnEipList{}, &Subnet{}, &SubnetList{}, &Vpc{}, &VpcList{})
+	s.AddKnownTypes(GroupVersion, &OvnDnatRule{}, &OvnDnatRuleList{}, &OvnEip{}, &OvnEipList{}, &Subnet{}, &SubnetList{}, &Vpc{}, &VpcList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -33,6 +33,36 @@ type VpcSpec struct {
 	//
 	// +optional
 	ExtraExternalSubnets []string `json:"extraExternalSubnets,omitempty"`
+
+	// PolicyRoutes of the router. kube-ovn removes others from it.
+	//
+	// +optional
+	PolicyRoutes []PolicyRoute `json:"policyRoutes,omitempty"`
+}
+
+// PolicyRoute sends some packets another way than the router's other routes.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
+type PolicyRoute struct {
+	// Priority of the route. The highest one that matches counts.
+	//
+	// +optional
+	Priority int `json:"priority,omitempty"`
+
+	// Match is an expression of OVN.
+	//
+	// +optional
+	Match string `json:"match,omitempty"`
+
+	// Action is allow, drop or reroute.
+	//
+	// +optional
+	Action string `json:"action,omitempty"`
+
+	// NextHopIP is where packets are sent that are rerouted.
+	//
+	// +optional
+	NextHopIP string `json:"nextHopIP,omitempty"`
 }
 
 // VpcStatus says what kube-ovn has made.

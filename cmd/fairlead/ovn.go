@@ -38,6 +38,6 @@ func addOVN(ctx context.Context, o *controller.Options, getenv func(string) stri
 			return errNoIdentity
 		}
 	}
-	o.Log.Info("using OVN", "northbound", endpoints, "cluster", cluster, "EIps", string(o.Config.OVN.EIps))
+	o.Log.Info("using OVN", "northbound", fmt.Sprint(endpoints), "cluster", cluster, "EIps", string(o.Config.OVN.EIps))
 	return setup.AddOVN(o, cluster, endpoints, services)
 }

@@ -66,9 +66,9 @@ type (
 		Run(ctx context.Context, wake func(...types.NamespacedName)) error
 	}
 
-	// Vanisher removes what it made for a Service that no longer exists: without a
-	// finalizer there was no Sync to do so. Until it succeeds, the Service's addresses
-	// are not free.
+	// Vanisher removes what it made for a Service that no longer exists, or is not its own
+	// any more: without a finalizer there was no Sync to do so. Until it succeeds, the
+	// Service's addresses are not free.
 	Vanisher interface {
 		Vanished(ctx context.Context, service types.NamespacedName) error
 	}

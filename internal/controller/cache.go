@@ -23,6 +23,7 @@ import (
 	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/apiretry"
 	"fairlead.io/internal/compat"
+	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 )
@@ -42,7 +43,10 @@ func newScheme(more ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 // the classes need. So a cluster that only has a cloud needs none of our kinds, and
 // gives no right to read others.
 func watched(c *classes) []client.Object {
-	kinds := []client.Object{&corev1.Service{}, &corev1.Node{}}
+	kinds := []client.Object{&corev1.Service{}}
+	if c.anyFromPools() || c.needNodes() || c.needAgents() || c.agents || c.config.Nodes.Cloud != config.NoCloud {
+		kinds = append(kinds, &corev1.Node{})
+	}
 	if c.anyFromPools() {
 		kinds = append(kinds, &corev1.Namespace{})
 	}

@@ -79,7 +79,7 @@ func classesOf(cfg *config.Configuration, more map[config.Backend]backend.Backen
 
 // commonOf is what reconcilers share, over objects in a cache and an API server.
 func commonOf(c *classes, objects client.Reader, api kubernetes.Interface) *common {
-	out := &common{cache: objects, client: api, classes: c, ledger: newLedger(func([]types.NamespacedName) {}), log: quiet,
+	out := &common{cache: objects, client: api, classes: c, knownElsewhere: func(types.NamespacedName, config.Backend) bool { return false }, ledger: newLedger(func([]types.NamespacedName) {}), log: quiet,
 		events: newEvents(api, quiet, func() bool { return false }), waited: prometheus.NewHistogram(timeToAddressOpts)}
 	out.readings = newReadings(c, nil, func(compat.Dialect, lb.Warning) {})
 	out.readings.cache = objects

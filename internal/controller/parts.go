@@ -61,6 +61,9 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 		p.agents.client, p.agents.kube = mgr.GetClient(), writer
 		p.agents.everyone, p.agents.addresses = p.announced, l.used
 	}
+	p.knownElsewhere = func(key types.NamespacedName, but config.Backend) bool {
+		return slices.ContainsFunc(p.services, func(svc *services) bool { return svc.name != but && svc.memos.knows(key) })
+	}
 	l.contested = func(contest ipam.Contest, from lb.Dialect) { p.tellContest(ctx, contest, from) }
 	p.addServices()
 	p.imports = &importer{common: p.common, cache: mgr.GetCache(), secrets: writer.CoreV1().Secrets(o.Namespace), services: p.services}

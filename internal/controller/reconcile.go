@@ -36,6 +36,9 @@ type common struct {
 	ledger   *ledger
 	events   *events
 	log      *slog.Logger
+	// knownElsewhere says whether another backend than that one has served a Service since
+	// the start: what is on the Service is its to remove.
+	knownElsewhere func(types.NamespacedName, config.Backend) bool
 	// suspended: nothing is looked at until everything was read again, then all is.
 	suspended atomic.Bool
 	// waited observes how long a Service waited for its first address.
@@ -147,13 +150,11 @@ func (c *services) vanish(ctx context.Context, key types.NamespacedName) error {
 	return nil
 }
 
-// hand leaves a Service to another backend. What was made for it outside goes, where the
-// Service itself does not keep it.
+// hand leaves a Service that is not the backend's to others. What was made for it outside
+// goes, where the Service itself does not say that there is something.
 func (c *services) hand(ctx context.Context, key types.NamespacedName) error {
-	if c.memos.knows(key) {
-		if err := c.backend.vanished(ctx, key); err != nil {
-			return fmt.Errorf("backend %s, service %s of another class: %w", c.name, key, err)
-		}
+	if err := c.backend.vanished(ctx, key); err != nil {
+		return fmt.Errorf("backend %s, service %s, which it does not serve: %w", c.name, key, err)
 	}
 	c.forget(key)
 	return nil
@@ -189,9 +190,8 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 		c.events.add(reference(s), c.voice(&lb.Request{}, &had).Event(lb.AddressReleased.With(prose.Addrs(had.Addresses), c.noLongerOurs(s)), nil, nil), true)
 	}
 	ignored := s.Says != nil && c.classes.ignored(s) != ""
-	if s.LoadBalancer && !w.Known && !ignored || !c.backend.marked(s) {
-		c.forget(s.Key)
-		return reconcile.Result{}, nil
+	if s.LoadBalancer && !w.Known && !ignored || !c.backend.marked(s) || !w.Known && c.knownElsewhere(s.Key, c.name) {
+		return reconcile.Result{}, c.hand(ctx, s.Key)
 	}
 	if m == nil {
 		m = c.memos.of(s, held.Says, time.Now())

@@ -177,7 +177,7 @@ func (v *View) obstacle(b *bound, r *record) (*lb.Reason, time.Duration) {
 	name := r.object.Name
 	switch {
 	case r.fip != "":
-		reason := Reasons.With(EIpTaken, name, r.fip)
+		reason := Reasons.With(EIpTaken, name, "FIp", r.fip, "")
 		return &reason, 0
 	case b.lost[r] != nil:
 		return b.lost[r], 0

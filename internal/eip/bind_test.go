@@ -33,6 +33,11 @@ func TestReasons(t *testing.T) {
 			w.fips["vm"] = &api.FIp{ObjectMeta: metav1.ObjectMeta{Name: "vm"}, Status: api.FIpStatus{EIp: "web"}}
 		}, want: `EIpTaken: EIp "web" is used by FIp "vm", which does not share it. Request another EIp, or delete the FIp.`,
 			heal: func(w *world) { clear(w.fips) }, then: "[100.64.0.3]"},
+		"a port that an OvnDnatRule has": {wish: kubedc.Wish{EIp: "web"}, setup: func(w *world) { w.rule(w.eip("web", api.EIpSpec{}), "80") },
+			want: `EIpTaken: EIp "web" is used by OvnDnatRule "theirs" for TCP 80, which does not share it. Request another EIp, or delete the OvnDnatRule.`,
+			heal: func(w *world) { clear(w.rules) }, then: "[100.64.0.3]"},
+		"another port that an OvnDnatRule has": {wish: kubedc.Wish{EIp: "web"}, setup: func(w *world) { w.rule(w.eip("web", api.EIpSpec{}), "81") }, then: "[100.64.0.3]"},
+		"an OvnDnatRule that has no port":      {wish: kubedc.Wish{EIp: "web"}, setup: func(w *world) { w.rule(w.eip("web", api.EIpSpec{}), "moon") }, then: "[100.64.0.3]"},
 		"an address that is not the EIp's": {wish: kubedc.Wish{EIp: "web", Addresses: addr("100.64.0.9")}, setup: func(w *world) { w.eip("web", api.EIpSpec{}) },
 			want: `InvalidRequest: The Service requests address 100.64.0.9 and EIp "web", which has 100.64.0.3; remove one of the two requests. Correct it.`,
 			heal: func(w *world) { w.service("web", kubedc.Wish{EIp: "web"}, 80) }, then: "[100.64.0.3]"},
@@ -146,17 +151,19 @@ func TestRowsUnknown(t *testing.T) {
 	}
 }
 
-// What others have written into the list of owners stays, but for Services that are gone.
+// What others have written into the list of owners stays, but for Services that are gone
+// or publish something else.
 func TestOwnersOfOthers(t *testing.T) {
 	w := newWorld(t)
 	w.eip("web", api.EIpSpec{})
 	w.settle()
 	e := w.eips["web"].DeepCopy()
-	e.Status.Owners = []api.Owner{{Type: "FIp", OwnerRef: "vm"}, {Type: "service", OwnerRef: "gone"}, {Type: "Service", OwnerRef: "shalb-dev/theirs"}, {Type: "Service", OwnerRef: "uid-of-theirs"}, {Type: "x", OwnerRef: "y"}}
+	e.Status.Owners = []api.Owner{{Type: "FIp", OwnerRef: "vm"}, {Type: "service", OwnerRef: "gone"}, {Type: "Service", OwnerRef: "shalb-dev/theirs"}, {Type: "Service", OwnerRef: "uid-of-theirs"}, {Type: "Service", OwnerRef: "former"}, {Type: "x", OwnerRef: "y"}}
 	w.store(w.eips, "web", e)
 	w.service("ours", kubedc.Wish{EIp: "web"}, 80)
 	s := w.state()
-	s.Names["theirs"] = "uid-of-theirs"
+	s.Names["theirs"], s.Names["former"] = "uid-of-theirs", "uid-of-former"
+	s.Published = map[types.UID][]netip.Addr{"uid-of-theirs": Look(s).eips["web"].addresses}
 	v := Look(s)
 	if got, want := fmt.Sprint(v.owners(v.eips["web"])), "[{FIp vm} {Service shalb-dev/ours} {Service shalb-dev/theirs} {Service uid-of-theirs} {x y}]"; got != want {
 		t.Errorf("owners %s, want %s", got, want)

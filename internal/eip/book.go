@@ -21,6 +21,8 @@ type Book struct {
 
 	ovnEips map[string]*kubeovn.OvnEip
 	at      index[netip.Addr] // address → OvnEips
+	rules   map[string]*kubeovn.OvnDnatRule
+	rulesOf index[string] // OvnEip → OvnDnatRules
 	// refer has the EIps, as namespace/name, that may have an OvnEip.
 	refer map[string]map[types.NamespacedName]struct{}
 
@@ -32,7 +34,8 @@ type space struct {
 	annotations map[string]string
 	services    map[string]types.UID // of any type and class
 	uids        map[types.UID]string
-	claims      map[string]*Claim // by the name of the Service
+	published   map[types.UID][]netip.Addr // by those that are not claims
+	claims      map[string]*Claim          // by the name of the Service
 	eips        map[string]*api.EIp
 	fips        map[string]*api.FIp
 
@@ -89,13 +92,14 @@ func (i index[K]) remove(key K, name string) {
 // NewBook returns an empty one. serves says that EIps are served here: see State.
 func NewBook(serves bool) *Book {
 	return &Book{serves: serves, spaces: map[string]*space{}, ovnEips: map[string]*kubeovn.OvnEip{}, at: index[netip.Addr]{},
+		rules: map[string]*kubeovn.OvnDnatRule{}, rulesOf: index[string]{},
 		refer: map[string]map[types.NamespacedName]struct{}{}, network: newNetwork()}
 }
 
 func (b *Book) space(name string) *space {
 	s := b.spaces[name]
 	if s == nil {
-		s = &space{services: map[string]types.UID{}, uids: map[types.UID]string{}, claims: map[string]*Claim{}, eips: map[string]*api.EIp{}, fips: map[string]*api.FIp{},
+		s = &space{services: map[string]types.UID{}, uids: map[types.UID]string{}, published: map[types.UID][]netip.Addr{}, claims: map[string]*Claim{}, eips: map[string]*api.EIp{}, fips: map[string]*api.FIp{},
 			eipsBy: index[ref]{}, claimsBy: index[ref]{}, claimsAt: index[portRef]{}, fipsBy: index[string]{}}
 		b.spaces[name] = s
 	}
@@ -103,13 +107,18 @@ func (b *Book) space(name string) *space {
 }
 
 // Service has changed; "" as its UID says that it is gone. c is what it asks for, nil if
-// it is not of the backend's classes or being deleted.
-func (b *Book) Service(key types.NamespacedName, uid types.UID, c *Claim) {
+// it is not of the backend's classes or being deleted; published are the addresses of such
+// a one.
+func (b *Book) Service(key types.NamespacedName, uid types.UID, c *Claim, published ...netip.Addr) {
 	s := b.space(key.Namespace)
 	delete(s.uids, s.services[key.Name])
+	delete(s.published, s.services[key.Name])
 	delete(s.services, key.Name)
 	if uid != "" {
 		s.services[key.Name], s.uids[uid] = uid, key.Name
+		if c == nil && len(published) > 0 {
+			s.published[uid] = published
+		}
 	}
 	if old := s.claims[key.Name]; old != nil {
 		s.indexClaim(old, index[ref].remove, index[portRef].remove)

@@ -26,6 +26,7 @@ type bookOf struct {
 	eips     map[string]*api.EIp
 	fips     map[string]*api.FIp
 	ovn      map[string]*kubeovn.OvnEip
+	rules    map[string]*kubeovn.OvnDnatRule
 	vpc      *kubeovn.Vpc
 }
 
@@ -47,6 +48,7 @@ func (w *world) tell(b *bookOf) {
 	pointers(&b.eips, w.eips, func(name string, e *api.EIp) { b.EIp(in(name), e) })
 	pointers(&b.fips, w.fips, func(name string, f *api.FIp) { b.FIp(in(name), f) })
 	pointers(&b.ovn, w.ovn, func(name string, o *kubeovn.OvnEip) { b.OvnEip(name, o) })
+	pointers(&b.rules, w.rules, func(name string, r *kubeovn.OvnDnatRule) { b.Rule(name, r) })
 	if b.vpc != w.vpc {
 		b.Vpc(w.vpc.Name, w.vpc)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -37,6 +38,26 @@ type Companions struct {
 	// Endpoints are what kube-dc's manager wrote where we have slices. Kubernetes makes
 	// slices of them, with addresses that may no longer be so.
 	Endpoints *metav1.PartialObjectMetadata
+}
+
+// Ours says that we have made some of them, not kube-dc's manager.
+func (c Companions) Ours() bool {
+	return slices.ContainsFunc(c.Slices[:], func(s *discoveryv1.EndpointSlice) bool {
+		return s != nil && s.Labels[discoveryv1.LabelManagedBy] == sliceManager
+	})
+}
+
+// CompanionSelector selects companions, and what kube-dc's manager wrote in their place.
+func CompanionSelector() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{labelManagedBy: managedBy})
+}
+
+// CompanionOf is the name of the Service that an object accompanies; "" if it does not.
+func CompanionOf(o metav1.Object) string {
+	if l := o.GetLabels(); l[labelManagedBy] == managedBy {
+		return l[labelSource]
+	}
+	return ""
 }
 
 // CompanionName is the name of a Service's companions; "" if it would be too long.

@@ -217,7 +217,7 @@ func (n *neighbourhood) addClaims(e *api.EIp, ports []lb.Port) {
 func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 	b := n.book
 	b.prepare()
-	s := State{Namespace: n.name, Serves: b.serves, Names: map[string]types.UID{}, OvnEips: map[string]*kubeovn.OvnEip{}, Vpcs: b.all, Now: now}
+	s := State{Namespace: n.name, Serves: b.serves, Names: map[string]types.UID{}, Published: map[types.UID][]netip.Addr{}, OvnEips: map[string]*kubeovn.OvnEip{}, Vpcs: b.all, Now: now}
 	place, ok, problem := b.Place(n.name)
 	if s.Problem = problem; ok {
 		s.Place = &place
@@ -241,10 +241,15 @@ func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 					}
 				}
 			case byOwner:
-				if uid, is := n.space.services[r.text]; is {
+				uid, is := n.space.services[r.text]
+				if is {
 					s.Names[r.text] = uid
 				} else if name, is := n.space.uids[types.UID(r.text)]; is {
-					s.Names[name] = types.UID(r.text)
+					uid = types.UID(r.text)
+					s.Names[name] = uid
+				}
+				if published := n.space.published[uid]; len(published) > 0 {
+					s.Published[uid] = published
 				}
 			}
 		}
@@ -253,6 +258,7 @@ func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 	for name := range fips {
 		s.FIps = append(s.FIps, n.space.fips[name])
 	}
+	s.Rules = b.rulesFor(s.OvnEips)
 	n.rows(&s, rows)
 	named := []string{place.Subnet}
 	for _, o := range s.OvnEips {

@@ -148,6 +148,12 @@ func (b *Book) Place(namespace string) (p kubedc.Place, ok bool, problem string)
 	return s.place.Place, s.place.ok, s.place.problem
 }
 
+// External are the external subnets.
+func (b *Book) External() []*kubeovn.Subnet {
+	b.prepare()
+	return b.external
+}
+
 // subnetsFor are the external subnets, and others that are named.
 func (b *Book) subnetsFor(names ...string) []*kubeovn.Subnet {
 	out := b.external

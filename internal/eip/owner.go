@@ -3,6 +3,7 @@ package eip
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ func (v *View) owners(r *record) []api.Owner {
 		listed[o] = true
 	}
 	for _, o := range r.object.Status.Owners {
-		if !listed[o] && v.stays(o) {
+		if !listed[o] && v.stays(o, r) {
 			out, listed[o] = append(out, o), true
 		}
 	}
@@ -56,8 +57,8 @@ func (v *View) users(r *record) []types.NamespacedName {
 
 // stays says whether an entry that is there is somebody else's. The format of kube-dc's
 // own entries is not public: a Service may be named by its name, with its namespace, or by
-// its UID.
-func (v *View) stays(o api.Owner) bool {
+// its UID. One that is not ours counts while it publishes the address.
+func (v *View) stays(o api.Owner, r *record) bool {
 	if !strings.EqualFold(o.Type, ownerService) {
 		return true
 	}
@@ -66,7 +67,7 @@ func (v *View) stays(o api.Owner) bool {
 		uid = types.UID(o.OwnerRef)
 		_, lives = v.living[uid]
 	}
-	return lives && v.bounds[uid] == nil
+	return lives && v.bounds[uid] == nil && slices.ContainsFunc(v.Published[uid], func(a netip.Addr) bool { return slices.Contains(r.known, a) })
 }
 
 // blockers are who keeps an EIp from being deleted, as a person would name them.

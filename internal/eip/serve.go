@@ -31,10 +31,9 @@ func (v *View) EIp(name string) (lb.Plan, time.Duration) {
 		return v.leave(r), 0
 	case r.object.DeletionTimestamp != nil:
 		return v.end(r), 0
-	case !slices.Contains(r.object.Finalizers, Finalizer):
-		// It must be there before anything is made for the EIp.
-		list := append(slices.Clone(r.object.Finalizers), Finalizer)
-		return plan([]lb.Step{patch("EIp", r.object, map[string]any{"metadata": map[string]any{"finalizers": list}}, false, lb.Change{Field: "finalizers", From: "none", To: Finalizer})}), 0
+	}
+	if steps := v.sign(r); len(steps) > 0 {
+		return plan(steps), 0
 	}
 	steps, wait := v.allocate(r)
 	changed, later := v.report(r)
@@ -42,6 +41,28 @@ func (v *View) EIp(name string) (lb.Plan, time.Duration) {
 		wait = later
 	}
 	return plan(append(steps, changed...)), wait
+}
+
+// sign puts our finalizer on an EIp: it must be there before anything is made for it. One
+// that kube-dc's manager made for a Service also gets our label, so that it stays the
+// Service's whatever the Service publishes.
+func (v *View) sign(r *record) []lb.Step {
+	metadata, changes := map[string]any{}, []lb.Change(nil)
+	if !slices.Contains(r.object.Finalizers, Finalizer) {
+		metadata["finalizers"] = append(slices.Clone(r.object.Finalizers), Finalizer)
+		changes = append(changes, lb.Change{Field: "finalizers", From: "none", To: Finalizer})
+	}
+	for _, b := range r.claims {
+		if _, labelled := r.object.Labels[LabelService]; !labelled && b.wanted == r && b.Wish.EIp == "" && looksAutomatic(r.object.Name, b.Service.Key.Name) {
+			metadata["labels"] = map[string]any{LabelService: string(b.Service.UID)}
+			changes = append(changes, lb.Change{Field: LabelService, From: "none", To: string(b.Service.UID)})
+			break
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return []lb.Step{patch("EIp", r.object, map[string]any{"metadata": metadata}, false, changes...)}
 }
 
 func plan(steps []lb.Step) lb.Plan { return lb.Plan{Steps: steps} }

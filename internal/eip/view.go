@@ -33,12 +33,17 @@ type State struct {
 	Claims []Claim
 	// Names has the UIDs of all Services of the namespace, of any type and class.
 	Names map[string]types.UID
+	// Published are the addresses of those that are not claims.
+	Published map[types.UID][]netip.Addr
 
 	EIps    []*api.EIp                 // of the namespace
 	FIps    []*api.FIp                 // of the namespace
 	OvnEips map[string]*kubeovn.OvnEip // all of the cluster
 	Subnets []*kubeovn.Subnet
 	Vpcs    map[string]*kubeovn.Vpc
+
+	// Rules are ports that kube-ovn's OvnDnatRules have, by OvnEip.
+	Rules map[string][]Rule
 
 	// Rows are what load balancers of this cluster have in OVN's database, of any
 	// namespace. RowsUnknown says that the database cannot be read: then no address is
@@ -55,6 +60,12 @@ type Claim struct {
 	Service *lb.Service
 	Wish    kubedc.Wish
 	Invalid bool
+}
+
+// Rule is an OvnDnatRule, which has a port of an OvnEip.
+type Rule struct {
+	Name string
+	Port lb.Port
 }
 
 // Row is an address that a Service has in OVN's database.
@@ -141,8 +152,8 @@ func Look(s State) *View {
 			}
 		}
 	}
-	for _, group := range v.groups() {
-		arbitrate(group)
+	for ovnEip, group := range v.groups() {
+		arbitrate(group, v.Rules[ovnEip])
 	}
 	return v
 }
@@ -293,7 +304,7 @@ func (v *View) gateway(o *kubeovn.OvnEip) bool {
 // arbitrate decides which of the claims on one address have their ports: the oldest ones
 // whose ports no older one has. While another Service still has one of the ports in the
 // database, they wait for it to go.
-func arbitrate(group []*record) {
+func arbitrate(group []*record, rules []Rule) {
 	taken := map[lb.Port]types.NamespacedName{}
 	inDatabase := map[lb.Port][]types.NamespacedName{}
 	var claims []*bound
@@ -328,10 +339,25 @@ func arbitrate(group []*record) {
 			}
 			reason = conflict(group[0], ports, still)
 		}
+		if reason == nil {
+			reason = ruled(group[0], ports, rules, func(p lb.Port) bool { return slices.Contains(inDatabase[p], key) })
+		}
 		for _, r := range group {
 			b.lost[r] = reason
 		}
 	}
+}
+
+// ruled is the conflict with an OvnDnatRule. A Service that has the port already keeps it.
+func ruled(r *record, ports []lb.Port, rules []Rule, has func(lb.Port) bool) *lb.Reason {
+	for _, p := range ports {
+		i := slices.IndexFunc(rules, func(rule Rule) bool { return rule.Port == p })
+		if i >= 0 && !has(p) {
+			reason := Reasons.With(EIpTaken, r.object.Name, "OvnDnatRule", rules[i].Name, fmt.Sprintf(" for %s %d", p.Protocol, p.Number))
+			return &reason
+		}
+	}
+	return nil
 }
 
 func conflict(r *record, ports []lb.Port, holder func(lb.Port) (types.NamespacedName, bool)) *lb.Reason {

@@ -35,6 +35,7 @@ type world struct {
 	services map[string]*Claim
 	eips     map[string]*api.EIp
 	fips     map[string]*api.FIp
+	rules    map[string]*kubeovn.OvnDnatRule
 	ovn      map[string]*kubeovn.OvnEip
 	subnets  []*kubeovn.Subnet
 	vpc      *kubeovn.Vpc
@@ -51,7 +52,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	w := &world{
-		t: t, now: time.Unix(1_800_000_000, 0), serves: true, services: map[string]*Claim{}, eips: map[string]*api.EIp{}, fips: map[string]*api.FIp{},
+		t: t, now: time.Unix(1_800_000_000, 0), serves: true, services: map[string]*Claim{}, eips: map[string]*api.EIp{}, fips: map[string]*api.FIp{}, rules: map[string]*kubeovn.OvnDnatRule{},
 		ovn: map[string]*kubeovn.OvnEip{}, rows: map[types.NamespacedName][]Row{}, refuses: map[string]bool{}, stolen: map[string]bool{},
 	}
 	w.subnets = []*kubeovn.Subnet{
@@ -105,6 +106,12 @@ func (w *world) state() State {
 		s.Claims, s.Names[name] = append(s.Claims, c), service.UID
 	}
 	s.EIps, s.FIps = slices.Collect(maps.Values(w.eips)), slices.Collect(maps.Values(w.fips))
+	for _, r := range w.rules {
+		number, err := strconv.ParseUint(r.Spec.ExternalPort, 10, 16)
+		if err == nil {
+			s.Rules = map[string][]Rule{r.Spec.OvnEip: {{Name: r.Name, Port: lb.Port{Protocol: "TCP", Number: uint16(number)}}}}
+		}
+	}
 	for _, rows := range w.rows {
 		s.Rows = append(s.Rows, rows...)
 	}
@@ -436,4 +443,9 @@ func (w *world) address(name string) string {
 		out = append(out, i.IP)
 	}
 	return fmt.Sprint(out)
+}
+
+// rule is an OvnDnatRule for the OvnEip of an EIp.
+func (w *world) rule(e *api.EIp, port string) {
+	w.rules["theirs"] = &kubeovn.OvnDnatRule{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: kubeovn.OvnDnatRuleSpec{OvnEip: OvnEipName(e), Protocol: "tcp", ExternalPort: port}}
 }

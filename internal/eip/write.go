@@ -17,8 +17,10 @@ import (
 type Write struct {
 	// Object to be created, as it shall be; or as it was read.
 	Object compat.Object
-	// Patch of an update: a JSON merge patch that has the version that was read.
-	Patch []byte
+	// Patch of an update: a JSON merge patch that has the version that was read; or a JSON
+	// patch that has it.
+	Patch     []byte
+	JSONPatch bool
 	// Status says that the patch is for the subresource.
 	Status bool
 }

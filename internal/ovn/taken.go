@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -50,6 +51,35 @@ func (d *DB) TakenAt(address netip.Addr, ports ...Port) ([]Taken, error) {
 		}
 	}
 	slices.SortFunc(out, func(a, b Taken) int { return strings.Compare(a.text(), b.text()) })
+	return out, nil
+}
+
+// Serves is what the rows of a Service, by namespace/name, have: sorted by protocol and
+// address.
+func (d *DB) Serves(service string) ([]Listener, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.replica == nil {
+		return nil, d.unavailable()
+	}
+	var out []Listener
+	for id := range d.replica.byOwner[service] {
+		row := d.replica.balancers[id]
+		for text, backends := range row.VIPs {
+			vip, err := netip.ParseAddrPort(text)
+			if err != nil {
+				continue
+			}
+			l := Listener{Protocol: row.protocol(), VIP: netip.AddrPortFrom(vip.Addr().Unmap(), vip.Port())}
+			for b := range strings.SplitSeq(backends, ",") {
+				if at, err := netip.ParseAddrPort(b); err == nil {
+					l.Backends = append(l.Backends, at)
+				}
+			}
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b Listener) int { return cmp.Or(strings.Compare(a.Protocol, b.Protocol), a.VIP.Compare(b.VIP)) })
 	return out, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,13 @@ type Placer struct {
 	config   *config.Configuration
 	projects *projects.Projects
 	readings compat.Readings
+	db       *ovn.DB
+
+	mu sync.Mutex
+	// outdated are Services with policy routes that are not needed any more once their
+	// rows have changed.
+	outdated map[types.NamespacedName]bool
+	wake     func(...types.NamespacedName)
 }
 
 var (
@@ -58,25 +66,44 @@ var (
 
 // New makes a Placer.
 func New(o Options) (*Placer, error) {
-	p := &Placer{config: o.Config}
+	p := &Placer{config: o.Config, db: o.DB, outdated: map[types.NamespacedName]bool{}}
 	for _, d := range []compat.Dialect{native.Dialect{}, kubedc.Dialect{}} {
 		p.readings = append(p.readings, compat.Named{Dialect: d, Reading: d.Read(compat.Objects{})})
 	}
 	var err error
 	p.projects, err = projects.New(projects.Options{
-		REST: o.REST, Log: o.Log, Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
-		Claim: p.claim, Rows: rowsOf(o.DB),
+		REST: o.REST, Log: o.Log, Writes: hasEIps(o.Config), Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
+		Claim: p.claim, Rows: rowsOf(o.DB), Served: p.served,
 	})
 	return p, err
 }
 
+// hasEIps says whether any class has addresses of EIps.
+func hasEIps(c *config.Configuration) bool {
+	return slices.ContainsFunc(c.Classes, func(class config.Class) bool { return class.Backend == config.OVN && len(class.Pools) == 0 })
+}
+
 // Run follows the objects until ctx ends.
 func (p *Placer) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
+	p.mu.Lock()
+	p.wake = wake
+	p.mu.Unlock()
 	return p.projects.Run(ctx, wake)
 }
 
-// Written lets EIps be released whose rows are gone, and owners be counted.
-func (p *Placer) Written(services ...types.NamespacedName) { p.projects.Touch(services...) }
+// Written lets EIps be released whose rows are gone, owners be counted, and policy routes
+// go that were for the rows as they were before.
+func (p *Placer) Written(services ...types.NamespacedName) {
+	p.projects.Touch(services...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range services {
+		if p.outdated[s] && p.wake != nil {
+			delete(p.outdated, s)
+			p.wake(s)
+		}
+	}
+}
 
 // claim is what a Service asks for, if it is of a class without pools.
 func (p *Placer) claim(s *lb.Service) (eip.Claim, bool) {
@@ -173,10 +200,12 @@ func (p *Placer) byProject(ctx context.Context, w *lb.Want) (backendovn.Place, e
 	if w.Request.Invalid != nil {
 		out.Waits = w.Request.Invalid
 	}
-	if w.DryRun {
-		return out, nil
+	if !w.DryRun {
+		if err := p.projects.Do(ctx, b.Plan); err != nil {
+			return out, err
+		}
 	}
-	return out, p.projects.Do(ctx, b.Plan)
+	return out, p.route(ctx, w, view, &out)
 }
 
 // publishes says whether the status of a Service, which tenants cannot write, has all of

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/eip"
 	"fairlead.io/internal/kubeapi"
+	"fairlead.io/internal/routes"
 )
 
 // follow begins to watch everything, and waits until all that there is has been read.
@@ -29,7 +31,7 @@ func (p *Projects) follow(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("watch for projects: %w", err)
 		}
-		registered, err := informer.AddEventHandler(p.handler())
+		registered, err := informer.AddEventHandler(handler(p.changed))
 		if err != nil {
 			return fmt.Errorf("watch for projects: %w", err)
 		}
@@ -54,7 +56,7 @@ func (p *Projects) follow(ctx context.Context) error {
 	return nil
 }
 
-func (p *Projects) handler() toolscache.ResourceEventHandlerFuncs {
+func handler(changed func(before, after client.Object)) toolscache.ResourceEventHandlerFuncs {
 	object := func(o any) client.Object {
 		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 			o = gone.Obj
@@ -63,9 +65,9 @@ func (p *Projects) handler() toolscache.ResourceEventHandlerFuncs {
 		return out
 	}
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { p.changed(nil, object(o)) },
-		DeleteFunc: func(o any) { p.changed(object(o), nil) },
-		UpdateFunc: func(before, after any) { p.changed(object(before), object(after)) },
+		AddFunc:    func(o any) { changed(nil, object(o)) },
+		DeleteFunc: func(o any) { changed(object(o), nil) },
+		UpdateFunc: func(before, after any) { changed(object(before), object(after)) },
 	}
 }
 
@@ -128,6 +130,11 @@ func (p *Projects) note(before, after client.Object) wakes {
 		return p.noteFIp(key, before, after)
 	case *kubeovn.OvnEip:
 		return p.noteOvnEip(key.Name, as[kubeovn.OvnEip](after))
+	case *kubeovn.OvnDnatRule:
+		for _, ovnEip := range p.book.Rule(key.Name, as[kubeovn.OvnDnatRule](after)) {
+			p.queueAll(p.book.EIpsFor(ovnEip))
+		}
+		return wakes{}
 	case *kubeovn.Vpc:
 		p.book.Vpc(key.Name, as[kubeovn.Vpc](after))
 	case *kubeovn.Subnet:
@@ -153,11 +160,13 @@ func as[T any, P interface {
 func (p *Projects) noteService(key types.NamespacedName, after *corev1.Service) wakes {
 	concerned := p.book.EIpsOf(key)
 	if after == nil {
+		p.gone.add(p.book.UID(key), time.Now())
 		p.book.Service(key, "", nil)
 		delete(p.bound, key)
 	} else {
 		value := kubeapi.Service(after)
-		p.book.Service(key, value.UID, p.claimOf(value))
+		p.gone.remove(value.UID) // restored from a backup
+		p.book.Service(key, value.UID, p.claimOf(value), value.Published()...)
 	}
 	p.queueNames(key.Namespace, append(concerned, p.book.EIpsOf(key)...))
 	return wakes{services: p.affected(key)}
@@ -176,6 +185,9 @@ func (p *Projects) noteEIp(key types.NamespacedName, before client.Object, after
 	}
 	p.book.EIp(key, after)
 	p.queue.Add(key)
+	if was, ok := before.(*api.EIp); after != nil && (!ok || was.Status.IPAddress != after.Status.IPAddress) {
+		p.accompanyAgain(p.book.ServicesOf(key))
+	}
 	if before == nil || after == nil {
 		services = p.affected(append(services, p.book.ServicesOf(key)...)...)
 	}
@@ -230,7 +242,7 @@ func (p *Projects) again(namespaces ...string) (out wakes) {
 // subnet has left changes with every address, and is for sentences only.
 func (p *Projects) noteNetwork(before, after client.Object) wakes {
 	if before != nil && after != nil && reflect.DeepEqual(network(before), network(after)) {
-		return wakes{}
+		return broken(after)
 	}
 	var concerned []string
 	for _, o := range []client.Object{before, after} {
@@ -249,11 +261,24 @@ func (p *Projects) noteNetwork(before, after client.Object) wakes {
 	return p.again(concerned...)
 }
 
+// broken are Services whose policy routes somebody has removed.
+func broken(o client.Object) (out wakes) {
+	if v, ok := o.(*kubeovn.Vpc); ok {
+		for _, text := range routes.Broken(v) {
+			namespace, name, _ := strings.Cut(text, "/")
+			out.services = append(out.services, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return out
+}
+
 // network is what of an object says where addresses are from.
 func network(o client.Object) any {
 	switch o := o.(type) {
 	case *kubeovn.Vpc:
-		return []any{o.Spec, o.Status}
+		spec := o.Spec
+		spec.PolicyRoutes = nil
+		return []any{spec, o.Status}
 	case *kubeovn.Subnet:
 		return []any{o.Labels, o.Spec, o.DeletionTimestamp}
 	case *api.Project:

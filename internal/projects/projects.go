@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -31,12 +33,16 @@ import (
 	"fairlead.io/internal/compat/kubedc"
 	"fairlead.io/internal/eip"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/routes"
 )
 
 // Options of Projects.
 type Options struct {
 	REST *rest.Config
 	Log  *slog.Logger
+	// Writes says that Services may have EIps. Else nothing is written: objects only say
+	// which router a namespace has.
+	Writes bool
 	// Serves says that EIps are served here, not by kube-dc's manager.
 	Serves bool
 	// DryRun says that nothing is written.
@@ -47,6 +53,8 @@ type Options struct {
 	// Rows are what load balancers of the cluster have in the database. After a change,
 	// Touch is to be called.
 	Rows eip.Rows
+	// Served is what a Service, which may be gone, has there.
+	Served func(types.NamespacedName) ([]routes.Served, error)
 }
 
 // The kinds that are followed. Without the first ones nothing can be decided.
@@ -57,6 +65,10 @@ var (
 	kindOvnEip  = kubeovn.GroupVersion.WithKind("OvnEip")
 	kindSubnet  = kubeovn.GroupVersion.WithKind("Subnet")
 	kindVpc     = kubeovn.GroupVersion.WithKind("Vpc")
+	kindRule    = kubeovn.GroupVersion.WithKind("OvnDnatRule")
+
+	// optional are kinds that may be missing.
+	optional = []schema.GroupVersionKind{kindProject, kindRule}
 
 	kinds = []compat.Kind{
 		{GroupVersionKind: kindEIp, Object: &api.EIp{}, List: func() runtime.Object { return &api.EIpList{} }, Without: "Services of kube-dc's projects get no addresses"},
@@ -65,6 +77,7 @@ var (
 		{GroupVersionKind: kindSubnet, Object: &kubeovn.Subnet{}, List: func() runtime.Object { return &kubeovn.SubnetList{} }, Without: "Services of kube-dc's projects get no addresses"},
 		{GroupVersionKind: kindVpc, Object: &kubeovn.Vpc{}, List: func() runtime.Object { return &kubeovn.VpcList{} }, Without: "Services of kube-dc's projects get no addresses"},
 		{GroupVersionKind: kindProject, Object: &api.Project{}, List: func() runtime.Object { return &api.ProjectList{} }, Without: "only Vpcs say which namespaces are projects"},
+		{GroupVersionKind: kindRule, Object: &kubeovn.OvnDnatRule{}, Resource: "ovn-dnat-rules", List: func() runtime.Object { return &kubeovn.OvnDnatRuleList{} }, Without: "ports that they have are only seen in OVN's database"},
 	}
 )
 
@@ -77,12 +90,19 @@ type Projects struct {
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName] // EIps
 	wake   func(...types.NamespacedName)
 	looked atomic.Bool // all that there was has been read
+	// companions are Services whose companions are to be looked at, and companionsKnown say
+	// whether all of these have been read.
+	companions      workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	companionsKnown []func() bool
 
 	mu   sync.Mutex
 	book *eip.Book
 	own  ownWrites
 	// bound is what Services had when they were last looked at.
 	bound map[types.NamespacedName]eip.Binding
+	gone  departed
+
+	routing locks // by Vpc
 }
 
 // New returns the projects of a cluster. Run fills its cache.
@@ -99,7 +119,7 @@ func New(o Options) (*Projects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client for projects: %w", err)
 	}
-	reader, err := cache.New(apiretry.Config(o.REST, o.Log), cache.Options{Scheme: s, DefaultTransform: cache.TransformStripManagedFields()})
+	reader, err := cache.New(apiretry.Config(o.REST, o.Log), cache.Options{Scheme: s, DefaultTransform: cache.TransformStripManagedFields(), ByObject: companionCache()})
 	if err != nil {
 		return nil, fmt.Errorf("create cache of projects: %w", err)
 	}
@@ -109,7 +129,8 @@ func New(o Options) (*Projects, error) {
 	}
 	set.Cache = reader
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 30*time.Second)
-	return &Projects{o: o, cache: reader, client: writer, kinds: set, queue: workqueue.NewTypedRateLimitingQueue(limiter),
+	return &Projects{o: o, cache: reader, client: writer, kinds: set,
+		queue: workqueue.NewTypedRateLimitingQueue(limiter), companions: workqueue.NewTypedRateLimitingQueue(limiter),
 		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}}, nil
 }
 
@@ -121,6 +142,7 @@ const workers = 4
 func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) error {
 	p.wake = wake
 	context.AfterFunc(ctx, p.queue.ShutDown)
+	context.AfterFunc(ctx, p.companions.ShutDown)
 	ended := make(chan error, 1)
 	go func() { ended <- p.cache.Start(ctx) }()
 	if err := p.follow(ctx); err != nil {
@@ -136,8 +158,18 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 			p.o.Log.Error("kinds are not looked for any more", "error", err)
 		}
 	}()
-	for range workers {
-		go p.work(ctx)
+	if p.o.Writes {
+		for range workers {
+			go p.work(ctx)
+		}
+	}
+	if p.o.Writes && !p.o.DryRun {
+		if err := p.followCompanions(ctx); err != nil {
+			return err
+		}
+		for range companionWorkers {
+			go p.workCompanions(ctx)
+		}
 	}
 	return <-ended
 }
@@ -157,7 +189,7 @@ func (p *Projects) readable() error {
 		return ErrUnread
 	}
 	for _, k := range kinds {
-		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && k.GroupVersionKind != kindProject {
+		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && !slices.Contains(optional, k.GroupVersionKind) {
 			return fmt.Errorf("%w: %s", ErrLacking, why)
 		}
 		for _, told := range p.kinds.Told(k.GroupVersionKind) {
@@ -180,18 +212,21 @@ func (p *Projects) View(s *lb.Service) (*eip.View, error) {
 	defer p.mu.Unlock()
 	p.see(s)
 	v := p.book.LookAtService(s.Key, p.o.Rows, time.Now())
-	p.bound[s.Key] = v.Service(s.UID)
+	if !p.gone.has(s.UID) {
+		p.bound[s.Key] = v.Service(s.UID)
+	}
 	return v, nil
 }
 
-// see puts a Service into the book, in place of an older version of it.
+// see puts a Service into the book, in place of an older version of it. The one that looks
+// may not know yet that it is gone.
 func (p *Projects) see(s *lb.Service) {
 	o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name, UID: s.UID, ResourceVersion: s.Version}}
 	have := &corev1.Service{}
 	if c := p.book.Claim(s.Key); c != nil {
 		have.ResourceVersion = c.Service.Version
 	}
-	if c := p.claimOf(s); c != nil && !older(o, have) && s.Version != have.ResourceVersion {
+	if c := p.claimOf(s); c != nil && !p.gone.has(s.UID) && !older(o, have) && s.Version != have.ResourceVersion {
 		value := *s
 		c.Service = &value
 		p.book.Service(s.Key, s.UID, c)
@@ -263,6 +298,7 @@ func (p *Projects) serve(ctx context.Context, key types.NamespacedName) (time.Du
 	p.mu.Lock()
 	v := p.book.LookAtEIp(key, p.o.Rows, time.Now())
 	plan, again := v.EIp(key.Name)
+	at, _, _ := p.book.Place(key.Namespace)
 	var concerned []types.NamespacedName
 	for _, c := range v.Claims {
 		if p.hasOther(c.Service.Key, func() eip.Binding { return v.Service(c.Service.UID) }) {
@@ -273,6 +309,10 @@ func (p *Projects) serve(ctx context.Context, key types.NamespacedName) (time.Du
 	p.wakeUp(wakes{services: concerned})
 	if p.o.DryRun {
 		return again, nil
+	}
+	// Routes go before the EIp that they were for.
+	if err := p.unroute(ctx, at.Vpc); err != nil {
+		return 0, err
 	}
 	return again, p.Do(ctx, plan)
 }

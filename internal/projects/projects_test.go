@@ -95,6 +95,40 @@ func (w *world) look(s *corev1.Service) eip.Binding {
 	return v.Service(s.UID)
 }
 
+// A look at a Service by somebody who has not heard yet that it is gone does not bring its
+// claim back: nobody would take it away again, and its EIp would stay for ever.
+func TestLookAtServiceThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := service("web", "7", nil)
+		key := types.NamespacedName{Namespace: namespace, Name: "web"}
+		w.changed(nil, s)
+		w.look(s)
+		w.changed(s, nil)
+		for range 3 {
+			w.look(s)
+			if w.book.Claim(key) != nil || len(w.bound) > 0 {
+				t.Fatal("the Service is gone, and has a claim")
+			}
+			time.Sleep(departure / 4)
+		}
+		w.changed(nil, s)
+		if w.book.Claim(key) == nil {
+			t.Error("the Service was restored, and has no claim")
+		}
+		w.changed(s, nil)
+		for range 3 {
+			time.Sleep(2 * departure)
+			other := service(time.Now().String(), "8", nil)
+			w.changed(nil, other)
+			w.changed(other, nil)
+		}
+		if w.gone.has(s.UID) {
+			t.Error("it is remembered for ever that a Service is gone")
+		}
+	})
+}
+
 // What is written here is known at once, and not taken back by older news.
 func TestOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -54,7 +54,11 @@ func (p *Projects) write(ctx context.Context, verb lb.Verb, body eip.Write, o cl
 		}
 		return doomed(o, time.Now()), err
 	case lb.VerbUpdate:
-		change := client.RawPatch(types.MergePatchType, body.Patch)
+		kind := types.MergePatchType
+		if body.JSONPatch {
+			kind = types.JSONPatchType
+		}
+		change := client.RawPatch(kind, body.Patch)
 		if body.Status {
 			return o, p.client.Status().Patch(ctx, o, change)
 		}

@@ -81,9 +81,8 @@ func balancers(add func(...string), now rows, w world) {
 			name := balancer(v.Metadata.Name, p)
 			vips := w.lbs[name]
 			is := now.named("Load_Balancer", name)
-			ref := ""
+			ref := "@" + name
 			if is == nil {
-				ref = "@" + name
 				add(append([]string{"--id=" + ref, "create", "Load_Balancer", "name=" + name, "protocol=" + strings.ToLower(string(p)), "external_ids:vendor=" + vendor}, prefixed("vips:", vips)...)...)
 			} else {
 				ref = is.uuid

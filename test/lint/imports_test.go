@@ -20,6 +20,7 @@ var layers = [][]string{
 	},
 	{"internal/compat/cloudscale", "internal/compat/cloudsigma", "internal/compat/kubedc", "internal/compat/kubevip", "internal/compat/metallb"},
 	{"internal/eip"},
+	{"internal/routes"},
 	{"internal/projects"},
 	{"internal/backend/..."},
 	{"internal/agent/dhcplease", "internal/agent/write", "internal/carry", "internal/carrypods", "internal/placement", "internal/reach"},

@@ -133,11 +133,26 @@ func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) e
 		}
 		if len(keys) == 0 {
 			b.placer.Written()
+			if left := b.owners(); len(left) > 0 {
+				defer wake(left...)
+			}
 		}
 		wake(keys...)
 	})
 	running.Wait()
 	return err
+}
+
+// owners are all Services that have rows, be they served or not any more.
+func (b *Backend) owners() (out []types.NamespacedName) {
+	rows, err := b.db.Rows()
+	if err != nil {
+		return nil // when it is back, they are asked for again
+	}
+	for _, r := range rows {
+		out = append(out, keyOf(r.Service))
+	}
+	return out
 }
 
 func keyOf(service string) types.NamespacedName {

@@ -37,6 +37,11 @@ func desired(w *lb.Want, p *Place, addresses []netip.Addr) *ovn.Service {
 	return out
 }
 
+// Listeners are what a Service that has these addresses is to have in the database.
+func Listeners(w *lb.Want, addresses ...netip.Addr) []ovn.Listener {
+	return desired(w, &Place{}, addresses).Listeners
+}
+
 // backends serve a port, by its name. Those that are terminating serve while there are no
 // others.
 func backends(endpoints []lb.Endpoint, port string, family lb.Family) (out []netip.AddrPort) {

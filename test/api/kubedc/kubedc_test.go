@@ -1,5 +1,3 @@
-// Package kubedc drives what follows kube-dc's projects on a real API server, with a
-// stand-in of kube-ovn. The backend here has no database: its rows are a list.
 package kubedc
 
 import (
@@ -42,7 +40,7 @@ var theRig *rig.Rig
 
 func TestMain(m *testing.M) {
 	crlog.SetLogger(logr.Discard()) // controllers have a log of their own
-	os.Exit(rig.Main(m, sandbox.Options{NoControllers: true}, &theRig))
+	os.Exit(rig.Main(m, sandbox.Options{ManagerArgs: []string{"--controllers=garbage-collector-controller,endpointslice-mirroring-controller"}}, &theRig))
 }
 
 const project = "shalb-dev"
@@ -106,7 +104,7 @@ func newWorld(t *testing.T, serves bool) *world {
 	if w.ovn, err = standin.New(theRig.API.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
-	w.p, err = projects.New(projects.Options{REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Serves: serves, Claim: claim, Rows: w.rowsAt})
+	w.p, err = projects.New(projects.Options{REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Writes: true, Serves: serves, Claim: claim, Rows: w.rowsAt})
 	if err != nil {
 		t.Fatal(err)
 	}

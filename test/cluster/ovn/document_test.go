@@ -22,8 +22,9 @@ func TestDocument(t *testing.T) {
 	s := &corev1.Service{}
 	s.Namespace, s.Name = namespace, "web"
 	t.Cleanup(func() {
-		remove(t, &corev1.Endpoints{ObjectMeta: s.ObjectMeta}) //nolint:staticcheck // of VMs, as kube-dc writes them
-		remove(t, s)
+		if _, err := site.Shell(context.WithoutCancel(t.Context()), cluster, "kubectl delete --ignore-not-found -f examples/kube-dc/web.yaml"); err != nil {
+			t.Error(err)
+		}
 	})
 	vip := addresses(t, s, 1)[0]
 	t.Run("first connection", func(t *testing.T) { firstConnection(t, vip) })
@@ -72,6 +73,15 @@ func TestDocument(t *testing.T) {
 			}
 		})
 	}
+	t.Run("companion", func(t *testing.T) {
+		eventually(t, "web-ext leads to the address", func() error {
+			out, err := site.Shell(t.Context(), cluster, "kubectl get endpointslices -n "+namespace+" -l kubernetes.io/service-name=web-ext -o jsonpath='{.items[*].endpoints[*].addresses}'; kubectl get service -n "+namespace+" web-ext")
+			if err == nil && !strings.Contains(out, vip.String()) {
+				err = errors.New(out)
+			}
+			return err
+		})
+	})
 	t.Run("misconceptions", func(t *testing.T) { noRules(t) })
 }
 
@@ -113,7 +123,6 @@ func TestDeletion(t *testing.T) {
 	if row := nbctl(t, "--bare", "--columns=_uuid", "find", "Load_Balancer", "name="+namespace+"-short-tcp"); row != "" {
 		t.Errorf("the row %s is left", row)
 	}
-	eventually(t, "its EIp is gone", func() error { return gone(t.Context(), "slb-short-") })
 }
 
 // gone: no EIp and no OvnEip has a name with this in it.

@@ -63,6 +63,35 @@ func TestKubeOVNStartsAgain(t *testing.T) {
 	}
 }
 
+// Whatever somebody changes of a row in the database, packets are served again.
+func TestRowsHeal(t *testing.T) {
+	vip := publish(t, newService("healed", 80))
+	name := namespace + "-healed-tcp"
+	for _, harm := range [][]string{
+		{"lb-del", name},
+		{"clear", "Load_Balancer", name, "vips"},
+		{"set", "Load_Balancer", name, fmt.Sprintf(`vips:"%s:80"="10.1.0.99:1"`, vip)},
+		{"lr-lb-del", namespace, name},
+		{"ls-lb-del", namespace + "-default", name},
+		{"set", "Load_Balancer", name, "protocol=udp"},
+	} {
+		t.Run(strings.Join(harm[:1], " "), func(t *testing.T) {
+			nbctl(t, harm...)
+			eventually(t, "the row is as it was", func() error {
+				if _, err := rowOf(t.Context(), "healed"); err != nil {
+					return err
+				}
+				row, err := cluster.Nbctl(t.Context(), "--bare", "--columns=vips,protocol", "find", "Load_Balancer", "name="+name)
+				if err == nil && row != fmt.Sprintf("%s:80=10.1.0.40:31416,10.1.0.41:31416\ntcp\n", vip) {
+					err = fmt.Errorf("it has %q", row)
+				}
+				return err
+			})
+			answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
+		})
+	}
+}
+
 // activeChassis is the node through which the router is reached.
 func activeChassis(ctx context.Context) (string, error) {
 	port, err := cluster.Sbctl(ctx, "--bare", "--columns=chassis", "find", "Port_Binding", "logical_port=cr-"+namespace+"-ext-public")

@@ -179,9 +179,16 @@ func endpoints(s *corev1.Service, addresses ...string) *discoveryv1.EndpointSlic
 	return slice
 }
 
-// publish makes a Service with both VMs and waits for its address.
+// publish makes a Service with both VMs and waits for its address. When the test has
+// ended, nothing is left of it.
 func publish(t *testing.T, s *corev1.Service) netip.Addr {
 	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := site.Await(ctx, site.Long, func() error { return gone(ctx, "slb-"+s.Name+"-") }); err != nil {
+			t.Errorf("%s is gone, and its EIp is not: %v", s.Name, err)
+		}
+	})
 	create(t, s)
 	create(t, endpoints(s, "10.1.0.40", "10.1.0.41"))
 	return addresses(t, s, 1)[0]

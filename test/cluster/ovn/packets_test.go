@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/kubeovn"
 	format "fairlead.io/internal/compat/kubedc"
@@ -144,6 +146,68 @@ func datagram(to netip.AddrPort) (r reply, err error) {
 		return r, fmt.Errorf("the reply is from %s, not from %s", got, to)
 	}
 	return parseReply(string(buffer[:n]))
+}
+
+// Only clients in the ranges of a Service reach it from outside, and others as soon as the
+// ranges are changed. Inside the project nothing is filtered.
+func TestSourceRanges(t *testing.T) {
+	s := newService("ranges", 80)
+	s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.0/24"}
+	vip := publish(t, s)
+	open := publish(t, newService("open", 80))
+	other := startVM(t, sandbox.VM{Name: "vm4", Node: "node1", Namespace: namespace, Switch: namespace + "-default",
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.44/16")}, Gateways: []netip.Addr{netip.MustParseAddr("10.1.0.1")}})
+	answers(t, other.Name, vip, 80, other.Addresses[0].Addr(), vms...)
+	setRanges := func(ranges ...string) {
+		t.Helper()
+		eventually(t, "change the ranges", func() error {
+			if err := api.Get(t.Context(), kube.ObjectKeyFromObject(s), s); err != nil {
+				return err
+			}
+			s.Spec.LoadBalancerSourceRanges = ranges
+			return api.Update(t.Context(), s)
+		})
+	}
+	closed := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		conn, err := cluster.Dial(ctx, sandbox.ClientHost, "tcp", netip.AddrPortFrom(vip, 80).String())
+		if err == nil {
+			conn.Close()
+			return errors.New("the client host is connected")
+		}
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		return nil
+	}
+	if err := closed(); err != nil {
+		t.Errorf("as soon as the address is published: %v", err)
+	}
+	answers(t, sandbox.ClientHost, open, 80, clientAddress, vms...)
+	setRanges("192.0.2.0/24", clientAddress.String()+"/32")
+	answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
+	setRanges("192.0.2.0/24")
+	eventually(t, "the ranges are closed again", closed)
+	setRanges()
+	answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
+}
+
+// A client of a Service with affinity stays with its VM.
+func TestAffinity(t *testing.T) {
+	s := newService("faithful", 80)
+	s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+	vip := publish(t, s)
+	var first reply
+	eventually(t, "somebody answers", func() (err error) {
+		first, err = get(t.Context(), sandbox.ClientHost, vip, 80)
+		return err
+	})
+	for range 12 {
+		if r, err := get(t.Context(), sandbox.ClientHost, vip, 80); err != nil || r.vm != first.vm {
+			t.Errorf("%s has answered first, then %s (%v)", first.vm, r.vm, err)
+		}
+	}
 }
 
 // outbound is the address by which the client host sees a VM that connects to it.

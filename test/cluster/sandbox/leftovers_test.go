@@ -99,20 +99,20 @@ func hostValues(t *testing.T) map[string]string {
 		}
 		values[name] = string(content)
 	}
-	for _, dir := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/etc/cni/net.d", "/opt/cni", "/run/containerd", "/run/sandbox"} {
+	for _, dir := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/etc/cni/net.d", "/opt/cni", "/run/containerd", "/run/openvswitch", "/run/ovn", "/run/sandbox"} {
 		entries, err := os.ReadDir(dir)
 		values[dir] = fmt.Sprint(entries, err != nil)
 	}
 	return values
 }
 
-// A second cluster, with the same addresses as the first, is killed at
+// A second cluster, with the same addresses as the first and a network of OVN, is killed at
 // different moments of its start, started anew, and removed; nothing of it is
 // left, and the first does not notice.
 func TestSecondClusterComesAndGoes(t *testing.T) {
 	command := tree.Binary(t, "sandbox")
 	before := hostValues(t)
-	second := &sandbox.Cluster{Name: "fairlead-lab-2", Nodes: 1, Command: command}
+	second := &sandbox.Cluster{Name: "fairlead-lab-2", Nodes: 1, Network: sandbox.OVN, Command: command}
 	down := func() {
 		t.Helper()
 		if err := second.Down(context.WithoutCancel(t.Context())); err != nil {
@@ -131,7 +131,7 @@ func TestSecondClusterComesAndGoes(t *testing.T) {
 			return errors.New("not come so far: " + pattern)
 		}
 	}
-	for _, moment := range []string{"/run/netns/fairlead-lab-2-switch", "control-plane", "node-init", "containerd", "kubelet"} {
+	for _, moment := range []string{"/run/netns/fairlead-lab-2-switch", "control-plane", "ovn-controller", "node-init", "containerd", "kubelet"} {
 		t.Run("killed at "+moment, func(t *testing.T) {
 			killUp(t, command, second.Name, has(moment))
 			if moment == "kubelet" {
@@ -148,6 +148,11 @@ func TestSecondClusterComesAndGoes(t *testing.T) {
 	}
 	for _, c := range []*sandbox.Cluster{cluster, second} {
 		eventually(t, func(ctx context.Context) error { return ready(ctx, c) })
+	}
+	for _, vm := range []string{"vm1", "vm2"} {
+		if _, err := second.Exec(t.Context(), vm, "ping", "-c", "1", "-W", "5", "168.119.17.49"); err != nil {
+			t.Error(err)
+		}
 	}
 	members := make(map[string]bool)
 	for _, p := range processes(t) {
@@ -178,7 +183,7 @@ func TestSecondClusterComesAndGoes(t *testing.T) {
 // killUp starts "sandbox up" and kills it at a moment.
 func killUp(t *testing.T, command, name string, moment func(context.Context) error) {
 	t.Helper()
-	up := exec.CommandContext(t.Context(), command, "up", "--bare", "--name="+name, "--nodes=1")
+	up := exec.CommandContext(t.Context(), command, "up", "--bare", "--name="+name, "--nodes=1", "--network="+sandbox.OVN)
 	up.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var output bytes.Buffer
 	up.Stdout, up.Stderr = &output, &output

@@ -30,6 +30,7 @@ type Server struct {
 	name    string
 	remotes []string
 	process *process.Process
+	south   string // where the southbound database is
 }
 
 // Start starts a server. It listens on a unix socket, and on remotes such as
@@ -139,8 +140,12 @@ func (s *Server) Northd() *process.Process {
 	south := &Server{t: s.t, dir: directory(s.t), name: "sb"}
 	run(s.t, "ovsdb-tool", "create", south.path("db"), southSchema)
 	south.Start()
+	s.south = south.Endpoint()
 	return process.Start(s.t, exec.Command("ovn-northd", "--ovnnb-db="+s.Endpoint(), "--ovnsb-db="+south.Endpoint(), "--unixctl="+south.path("northd")))
 }
+
+// South is where the southbound database is that Northd has started.
+func (s *Server) South() string { return s.south }
 
 // Transactions is how often something was written.
 func (s *Server) Transactions() int {
