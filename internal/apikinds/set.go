@@ -48,7 +48,7 @@ type Set struct {
 	refused   map[schema.GroupVersionKind]string
 	followers map[schema.GroupVersionKind][]Follower
 	// told has, for each watched kind, whether its followers know all objects.
-	told map[schema.GroupVersionKind][]toolscache.InformerSynced
+	told map[schema.GroupVersionKind][]toolscache.DoneChecker
 }
 
 // Follower is called when a kind has come, and when its objects change; nil is an
@@ -67,7 +67,7 @@ func New(c *rest.Config, log *slog.Logger, all ...compat.Kind) (*Set, error) {
 	return &Set{
 		all: all, discovery: d, rest: d.RESTClient(), log: log,
 		watched: map[schema.GroupVersionKind]cache.Informer{}, refused: map[schema.GroupVersionKind]string{},
-		followers: map[schema.GroupVersionKind][]Follower{}, told: map[schema.GroupVersionKind][]toolscache.InformerSynced{},
+		followers: map[schema.GroupVersionKind][]Follower{}, told: map[schema.GroupVersionKind][]toolscache.DoneChecker{},
 	}, nil
 }
 
@@ -209,15 +209,15 @@ func (s *Set) Follow(kind schema.GroupVersionKind, f Follower) error {
 	return nil
 }
 
-// Told says whether the followers of a kind have been called for all its objects. For a
-// kind that is not watched there are none.
-func (s *Set) Told(kind schema.GroupVersionKind) bool {
+// Told says for the followers of a kind whether they have been called for all its objects.
+// For a kind that is not watched there are none.
+func (s *Set) Told(kind schema.GroupVersionKind) []toolscache.DoneChecker {
 	if s == nil {
-		return true
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !slices.ContainsFunc(s.told[kind], func(told toolscache.InformerSynced) bool { return !told() })
+	return slices.Clone(s.told[kind])
 }
 
 func (s *Set) follow(kind schema.GroupVersionKind, f Follower, informer cache.Informer) error {
@@ -235,7 +235,7 @@ func (s *Set) follow(kind schema.GroupVersionKind, f Follower, informer cache.In
 		UpdateFunc: func(before, after any) { f.Changed(object(before), object(after)) },
 	})
 	if err == nil {
-		s.told[kind] = append(s.told[kind], registered.HasSynced)
+		s.told[kind] = append(s.told[kind], registered.HasSyncedChecker())
 	}
 	return err
 }

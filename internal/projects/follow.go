@@ -25,9 +25,9 @@ import (
 
 // follow begins to watch everything, and waits until all that there is has been read.
 func (p *Projects) follow(ctx context.Context) error {
-	var told []toolscache.InformerSynced
+	var told []toolscache.DoneChecker
 	for _, kind := range []client.Object{&corev1.Service{}, &corev1.Namespace{}} {
-		informer, err := p.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(true))
+		informer, err := p.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watch for projects: %w", err)
 		}
@@ -35,7 +35,7 @@ func (p *Projects) follow(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("watch for projects: %w", err)
 		}
-		told = append(told, registered.HasSynced)
+		told = append(told, registered.HasSyncedChecker())
 	}
 	for _, k := range kinds {
 		// The set is locked while it calls Came.
@@ -43,12 +43,14 @@ func (p *Projects) follow(ctx context.Context) error {
 		if err := p.kinds.Follow(k.GroupVersionKind, f); err != nil {
 			return fmt.Errorf("watch %s: %w", k.Kind, err)
 		}
-		told = append(told, func() bool { return p.kinds.Told(k.GroupVersionKind) })
 	}
 	if err := p.kinds.Look(ctx); err != nil {
 		return err
 	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), told...) {
+	for _, k := range kinds {
+		told = append(told, p.kinds.Told(k.GroupVersionKind)...)
+	}
+	if !toolscache.WaitFor(ctx, "", told...) {
 		return ctx.Err()
 	}
 	return nil

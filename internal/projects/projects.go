@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -194,8 +195,10 @@ func (p *Projects) readable() error {
 		if why, lacks := p.kinds.Lacks(k.GroupVersionKind); lacks && !slices.Contains(optional, k.GroupVersionKind) {
 			return fmt.Errorf("%w: %s", ErrLacking, why)
 		}
-		if !p.kinds.Told(k.GroupVersionKind) {
-			return ErrUnread
+		for _, told := range p.kinds.Told(k.GroupVersionKind) {
+			if !toolscache.IsDone(told) {
+				return ErrUnread
+			}
 		}
 	}
 	return nil

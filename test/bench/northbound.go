@@ -131,7 +131,7 @@ type rawConn struct {
 func (n *northbound) dial() (*rawConn, error) {
 	c, err := net.Dial("unix", n.socket)
 	for errors.Is(err, syscall.EAGAIN) { // the server takes one after the other
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		c, err = net.Dial("unix", n.socket)
 	}
 	if err != nil {

@@ -137,11 +137,16 @@ func (s *Server) Ctl(args ...string) string {
 // Northd starts ovn-northd with a southbound database, and returns its process.
 func (s *Server) Northd() *process.Process {
 	s.t.Helper()
+	return s.northd(s.Endpoint())
+}
+
+func (s *Server) northd(north string) *process.Process {
+	s.t.Helper()
 	south := &Server{t: s.t, dir: directory(s.t), name: "sb"}
 	run(s.t, "ovsdb-tool", "create", south.path("db"), southSchema)
 	south.Start()
 	s.south = south.Endpoint()
-	return process.Start(s.t, exec.Command("ovn-northd", "--ovnnb-db="+s.Endpoint(), "--ovnsb-db="+south.Endpoint(), "--unixctl="+south.path("northd")))
+	return process.Start(s.t, exec.Command("ovn-northd", "--ovnnb-db="+north, "--ovnsb-db="+south.Endpoint(), "--unixctl="+south.path("northd")))
 }
 
 // South is where the southbound database is that Northd has started.
@@ -192,6 +197,18 @@ func (c Cluster) Endpoints() []string {
 		out[i] = s.Endpoint()
 	}
 	return out
+}
+
+// Northd starts ovn-northd for the cluster.
+func (c Cluster) Northd() *process.Process {
+	c[0].t.Helper()
+	return c[0].northd(strings.Join(c.Endpoints(), ","))
+}
+
+// Try runs ovn-nbctl with the leader. It fails if there is none.
+func (c Cluster) Try(args ...string) (string, error) {
+	out, err := exec.Command("ovn-nbctl", append([]string{"--timeout=5", "--db=" + strings.Join(c.Endpoints(), ",")}, args...)...).Output()
+	return string(out), err
 }
 
 // Leader of those that run; nil if there is none.
