@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "fairlead.io/api/kubedc"
@@ -44,9 +43,10 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, Projects: &Projects{
 		o:    Options{Serves: true, Log: slog.New(slog.DiscardHandler), Claim: claim, Rows: func(netip.Addr, []lb.Port) ([]eip.Row, error) { return nil, nil }},
 		book: eip.NewBook(true), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
+		queue: newQueue(), companions: newQueue(),
 	}}
 	t.Cleanup(w.queue.ShutDown)
+	t.Cleanup(w.companions.ShutDown)
 	w.wake = func(keys ...types.NamespacedName) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

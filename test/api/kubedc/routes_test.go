@@ -1,26 +1,58 @@
 package kubedc
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/kubeovn"
+	"fairlead.io/internal/eip"
+	"fairlead.io/internal/lb"
+	"fairlead.io/internal/projects"
+	"fairlead.io/internal/routes"
+	"fairlead.io/test/kit/process"
 	"fairlead.io/test/kit/rig"
 )
 
 // Policy routes of many Services are made while somebody else writes the Vpc, too. Nobody
 // loses any.
 func TestRoutesBesideOthers(t *testing.T) {
-	w := newWorld(t, true)
+	const project = "shalb-dev"
+	w := &story{t: t, client: newClient(t)}
+	w.installKinds()
+	w.clean()
+	w.makeProject()
+	followed, err := projects.New(projects.Options{
+		REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Writes: true,
+		Claim:  func(*lb.Service) (eip.Claim, bool) { return eip.Claim{}, false },
+		Rows:   func(netip.Addr, []lb.Port) ([]eip.Row, error) { return nil, nil },
+		Served: func(types.NamespacedName) ([]routes.Served, error) { return nil, errors.New("there is no database") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := followed.Run(ctx, func(...types.NamespacedName) {}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { stop(); running.Wait() })
 	key := client.ObjectKey{Name: project}
 	rig.Eventually(t, "the Vpc is known", func() error {
-		_, ok, _, err := w.p.Locate(project)
+		_, ok, _, err := followed.Locate(project)
 		if err == nil && !ok {
 			err = fmt.Errorf("%s is no project yet", project)
 		}
@@ -33,7 +65,7 @@ func TestRoutesBesideOthers(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for i := range each {
-			err := retry.OnError(retry.DefaultRetry, func(error) bool { return true }, func() error {
+			err := retry.OnError(wait.Backoff{Duration: 5 * time.Millisecond, Steps: 1000}, func(error) bool { return true }, func() error {
 				var v kubeovn.Vpc
 				if err := w.client.Get(t.Context(), key, &v); err != nil {
 					return err
@@ -50,7 +82,7 @@ func TestRoutesBesideOthers(t *testing.T) {
 		all.Go(func() {
 			service := types.NamespacedName{Namespace: "elsewhere", Name: fmt.Sprint("s", i)}
 			for _, needed := range [][]kubeovn.PolicyRoute{{route("shared"), route("old")}, {route("shared"), route(service.Name)}} {
-				if err := w.p.Route(t.Context(), project, service, needed); err != nil {
+				if err := followed.Route(t.Context(), project, service, needed); err != nil {
 					t.Error(err)
 				}
 			}
