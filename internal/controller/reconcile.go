@@ -79,7 +79,7 @@ func (c *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	class := c.classes.of(s)
 	switch whose := c.classes.whose(s); {
 	case whose != "" && whose != c.name: // another's, also to be let go
-		return reconcile.Result{}, c.hand(ctx, s.Key)
+		return c.hand(ctx, s.Key)
 	case class == nil:
 		return c.leave(ctx, s)
 	case c.inventory.pending():
@@ -150,14 +150,24 @@ func (c *services) vanish(ctx context.Context, key types.NamespacedName) error {
 	return nil
 }
 
+// handRetry is when a Service of another backend is looked at again while this one cannot
+// say whether it has anything of it.
+const handRetry = 30 * time.Second
+
 // hand leaves a Service that is not the backend's to others. What was made for it outside
 // goes, where the Service itself does not say that there is something.
-func (c *services) hand(ctx context.Context, key types.NamespacedName) error {
-	if err := c.backend.vanished(ctx, key); err != nil {
-		return fmt.Errorf("backend %s, service %s, which it does not serve: %w", c.name, key, err)
+func (c *services) hand(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+	err := c.backend.vanished(ctx, key)
+	switch {
+	case err == nil:
+		c.forget(key)
+		return reconcile.Result{}, nil
+	case c.memos.knows(key):
+		return reconcile.Result{}, fmt.Errorf("backend %s, service %s, which it does not serve: %w", c.name, key, err)
 	}
-	c.forget(key)
-	return nil
+	// All Services of other backends come here. While this one cannot be reached, none of
+	// them is a failure.
+	return reconcile.Result{RequeueAfter: handRetry}, nil
 }
 
 // leave gives back what a Service holds that no class serves, and takes our words off
@@ -191,7 +201,7 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 	}
 	ignored := s.Says != nil && c.classes.ignored(s) != ""
 	if s.LoadBalancer && !w.Known && !ignored || !c.backend.marked(s) || !w.Known && c.knownElsewhere(s.Key, c.name) {
-		return reconcile.Result{}, c.hand(ctx, s.Key)
+		return c.hand(ctx, s.Key)
 	}
 	if m == nil {
 		m = c.memos.of(s, held.Says, time.Now())

@@ -68,8 +68,11 @@ func TestServiceOfAnotherClassVanishesFromBackend(t *testing.T) {
 	svc := &services{common: c, name: "one", backend: c.classes.backends["one"]}
 	s := kubeapi.Service(web)
 	request := reconcile.Request{NamespacedName: s.Key}
-	svc.memos.of(s, nil, time.Now())
 	b.err = errors.New("away")
+	if result, err := svc.Reconcile(t.Context(), request); err != nil || result.RequeueAfter == 0 {
+		t.Errorf("a Service that it never had: %+v, %v", result, err)
+	}
+	svc.memos.of(s, nil, time.Now())
 	if _, err := svc.Reconcile(t.Context(), request); err == nil || !svc.memos.knows(s.Key) {
 		t.Errorf("forgotten although it was not removed: %v", err)
 	}

@@ -110,7 +110,7 @@ func TestLookAtServiceThatIsGone(t *testing.T) {
 			if w.book.Claim(key) != nil || len(w.bound) > 0 {
 				t.Fatal("the Service is gone, and has a claim")
 			}
-			time.Sleep(departure / 4)
+			<-time.After(departure / 4)
 		}
 		w.changed(nil, s)
 		if w.book.Claim(key) == nil {
@@ -118,7 +118,7 @@ func TestLookAtServiceThatIsGone(t *testing.T) {
 		}
 		w.changed(s, nil)
 		for range 3 {
-			time.Sleep(2 * departure)
+			<-time.After(2 * departure)
 			other := service(time.Now().String(), "8", nil)
 			w.changed(nil, other)
 			w.changed(other, nil)
