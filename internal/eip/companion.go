@@ -47,6 +47,19 @@ func (c Companions) Ours() bool {
 	})
 }
 
+// Keys of those that are there, as steps have them.
+func (c Companions) Keys() (out []string) {
+	if c.Service != nil {
+		out = append(out, create("Service", c.Service, "").Key())
+	}
+	for _, s := range c.Slices {
+		if s != nil {
+			out = append(out, create("EndpointSlice", s, "").Key())
+		}
+	}
+	return out
+}
+
 // CompanionSelector selects companions, and what kube-dc's manager wrote in their place.
 func CompanionSelector() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{labelManagedBy: managedBy})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -98,6 +99,9 @@ func (p *Projects) workCompanions(ctx context.Context) {
 func (p *Projects) accompany(ctx context.Context, key types.NamespacedName) error {
 	var object corev1.Service
 	if err := p.cache.Get(ctx, client.ObjectKey(key), &object); err != nil {
+		p.mu.Lock()
+		delete(p.created, key)
+		p.mu.Unlock()
 		return client.IgnoreNotFound(err) // Kubernetes deletes what it owns
 	}
 	if !p.looked.Load() || slices.ContainsFunc(p.companionsKnown, func(known func() bool) bool { return !known() }) {
@@ -108,11 +112,57 @@ func (p *Projects) accompany(ctx context.Context, key types.NamespacedName) erro
 	if err != nil {
 		return err
 	}
+	if p.unseen(key, have) {
+		return ErrUnread
+	}
 	addresses := p.external(s)
 	if len(addresses) == 0 && !have.Ours() {
 		return nil
 	}
-	return p.Do(ctx, eip.Accompany(s, addresses, have))
+	plan := eip.Accompany(s, addresses, have)
+	err = p.Do(ctx, plan)
+	p.expect(key, plan)
+	return err
+}
+
+// created are companions that were created, until the cache has them.
+type created struct {
+	keys []string // of steps
+	at   time.Time
+}
+
+// confirmed is how long the cache may take.
+const confirmed = 5 * time.Second
+
+// expect notes what was created for a Service.
+func (p *Projects) expect(key types.NamespacedName, plan lb.Plan) {
+	var keys []string
+	for _, step := range plan.Steps {
+		if step.Verb == lb.VerbCreate {
+			keys = append(keys, step.Key())
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(keys) > 0 {
+		p.created[key] = created{keys, time.Now()}
+	}
+}
+
+// unseen says that the cache does not have yet what was created for a Service.
+func (p *Projects) unseen(key types.NamespacedName, have eip.Companions) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one, expected := p.created[key]
+	if !expected {
+		return false
+	}
+	there := have.Keys()
+	if time.Since(one.at) < confirmed && slices.ContainsFunc(one.keys, func(k string) bool { return !slices.Contains(there, k) }) {
+		return true
+	}
+	delete(p.created, key)
+	return false
 }
 
 // external are the addresses of EIps that a Service of the backend's classes publishes.

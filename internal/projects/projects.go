@@ -94,6 +94,7 @@ type Projects struct {
 	// whether all of these have been read.
 	companions      workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	companionsKnown []func() bool
+	created         map[types.NamespacedName]created // by p.mu
 
 	mu   sync.Mutex
 	book *eip.Book
@@ -128,10 +129,12 @@ func New(o Options) (*Projects, error) {
 		return nil, err
 	}
 	set.Cache = reader
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 30*time.Second)
-	return &Projects{o: o, cache: reader, client: writer, kinds: set,
-		queue: workqueue.NewTypedRateLimitingQueue(limiter), companions: workqueue.NewTypedRateLimitingQueue(limiter),
-		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}}, nil
+	return &Projects{o: o, cache: reader, client: writer, kinds: set, queue: newQueue(), companions: newQueue(),
+		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}, created: map[types.NamespacedName]created{}}, nil
+}
+
+func newQueue() workqueue.TypedRateLimitingInterface[types.NamespacedName] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 30*time.Second))
 }
 
 // workers is how many EIps are worked on at the same time.

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "fairlead.io/api/kubedc"
@@ -44,9 +43,10 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, Projects: &Projects{
 		o:    Options{Serves: true, Log: slog.New(slog.DiscardHandler), Claim: claim, Rows: func(netip.Addr, []lb.Port) ([]eip.Row, error) { return nil, nil }},
 		book: eip.NewBook(true), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
+		queue: newQueue(), companions: newQueue(),
 	}}
 	t.Cleanup(w.queue.ShutDown)
+	t.Cleanup(w.companions.ShutDown)
 	w.wake = func(keys ...types.NamespacedName) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func TestLookAtServiceThatIsGone(t *testing.T) {
 			if w.book.Claim(key) != nil || len(w.bound) > 0 {
 				t.Fatal("the Service is gone, and has a claim")
 			}
-			time.Sleep(departure / 4)
+			<-time.After(departure / 4)
 		}
 		w.changed(nil, s)
 		if w.book.Claim(key) == nil {
@@ -118,7 +118,7 @@ func TestLookAtServiceThatIsGone(t *testing.T) {
 		}
 		w.changed(s, nil)
 		for range 3 {
-			time.Sleep(2 * departure)
+			<-time.After(2 * departure)
 			other := service(time.Now().String(), "8", nil)
 			w.changed(nil, other)
 			w.changed(other, nil)

@@ -106,6 +106,7 @@ func commands(kube string) map[string]script.Command {
 		"nbctl":      now(func(s *story, args []string) error { s.nb.Ctl(args...); return nil }),
 		"mark":       now((*story).mark),
 		"unwritten":  now((*story).unwritten),
+		"writes":     eventually("writes NUMBER PART", 2, (*story).written),
 		"controller": now((*story).controller),
 		"kube-ovn":   now((*story).kubeOVN),
 		"database":   now((*story).database),
@@ -355,6 +356,17 @@ func (s *story) unwritten(except []string) error {
 		if !slices.ContainsFunc(except, func(e string) bool { return strings.Contains(w+"$", e) }) {
 			return fmt.Errorf("written: %s", w)
 		}
+	}
+	return nil
+}
+
+// written counts writes since the mark.
+func (s *story) written(args []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	some := slices.DeleteFunc(slices.Clone(s.writes[s.marked:]), func(w string) bool { return !strings.Contains(w+"$", args[1]) })
+	if fmt.Sprint(len(some)) != args[0] {
+		return fmt.Errorf("there are %d: %q", len(some), some)
 	}
 	return nil
 }

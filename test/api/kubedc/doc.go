@@ -30,6 +30,7 @@
 //	mark                        remember this moment
 //	unwritten [PART...]         since then the controller wrote nothing to the API server, but to
 //	                            paths that contain one of these; $ is their end
+//	writes NUMBER PART          wait until since then the controller wrote so often to such paths
 //	nbctl ARGUMENT...           somebody uses ovn-nbctl
 //	kube-ovn full|free|restart  the stand-in has no addresses left; has some again; deletes all load
 //	                            balancers, as kube-ovn-controller does when it starts

@@ -285,3 +285,10 @@ func named(pattern string, o client.Object) bool {
 	ok, err := path.Match(pattern, name)
 	return err == nil && ok
 }
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
