@@ -93,8 +93,8 @@ func (c *Count) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes the number. What is none becomes 0.
 func (c Count) MarshalJSON() ([]byte, error) {
 	var n json.Number
-	if err := json.Unmarshal([]byte(c), &n); err != nil || n == "" {
-		return []byte("0"), nil
+	if json.Unmarshal([]byte(c), &n) != nil || n == "" {
+		n = "0"
 	}
 	return []byte(n), nil
 }

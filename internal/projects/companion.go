@@ -98,7 +98,7 @@ func (p *Projects) workCompanions(ctx context.Context) {
 // accompany makes the companions of a Service lead to the addresses that it publishes.
 func (p *Projects) accompany(ctx context.Context, key types.NamespacedName) error {
 	var object corev1.Service
-	if err := p.cache.Get(ctx, client.ObjectKey(key), &object); err != nil {
+	if err := p.cache.Get(ctx, key, &object); err != nil {
 		p.mu.Lock()
 		delete(p.created, key)
 		p.mu.Unlock()

@@ -148,10 +148,11 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 	context.AfterFunc(ctx, p.companions.ShutDown)
 	ended := make(chan error, 1)
 	go func() { ended <- p.cache.Start(ctx) }()
-	if err := p.follow(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	err := p.follow(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	p.looked.Store(true)

@@ -91,9 +91,9 @@ func (p *Projects) unroute(ctx context.Context, vpc string) error {
 	}
 	p.mu.Unlock()
 	for _, key := range gone {
-		served, err := p.o.Served(key)
-		if err != nil {
-			return nil // looked at again when the database is back
+		served, unknown := p.o.Served(key)
+		if unknown != nil {
+			break // looked at again when the database is back
 		}
 		p.mu.Lock()
 		at, ok, _ := p.book.Place(key.Namespace)

@@ -63,6 +63,7 @@ func (p *Projects) write(ctx context.Context, verb lb.Verb, body eip.Write, o cl
 			return o, p.client.Status().Patch(ctx, o, change)
 		}
 		return o, p.client.Patch(ctx, o, change)
+	case lb.VerbAssign, lb.VerbRefuse: // what clouds do
 	}
 	return nil, fmt.Errorf("step %q cannot be done", verb)
 }

@@ -143,16 +143,14 @@ func (c *cluster) startKubeOVN(ctx context.Context) (stop func(), err error) {
 	}
 	var kube client.Client
 	err = poll(ctx, "the kinds are served", pollEvery, func() (bool, error) {
-		var err error
-		if kube, err = client.New(c.api.RESTConfig(), client.Options{Scheme: s}); err != nil {
-			return false, nil
-		}
+		made, err := client.New(c.api.RESTConfig(), client.Options{Scheme: s})
+		kube = made
 		for _, l := range []client.ObjectList{&api.EIpList{}, &api.FIpList{}, &api.ProjectList{}, &kubeovn.OvnEipList{}, &kubeovn.SubnetList{}, &kubeovn.VpcList{}} {
-			if kube.List(ctx, l) != nil {
-				return false, nil
+			if err == nil {
+				err = kube.List(ctx, l)
 			}
 		}
-		return true, nil
+		return err == nil, nil
 	})
 	if err != nil {
 		return nil, err
