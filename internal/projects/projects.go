@@ -149,10 +149,12 @@ func (p *Projects) Run(ctx context.Context, wake func(...types.NamespacedName)) 
 	ended := make(chan error, 1)
 	go func() { ended <- p.cache.Start(ctx) }()
 	err := p.follow(ctx)
-	switch {
-	case ctx.Err() != nil:
+	select {
+	case <-ctx.Done():
 		return nil
-	case err != nil:
+	default:
+	}
+	if err != nil {
 		return err
 	}
 	p.looked.Store(true)

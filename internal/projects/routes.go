@@ -75,6 +75,12 @@ func (p *Projects) refresh(ctx context.Context, v *kubeovn.Vpc) error {
 	})
 }
 
+// served is what a Service has in the database, if that is known.
+func (p *Projects) served(key types.NamespacedName) ([]routes.Served, bool) {
+	served, err := p.o.Served(key)
+	return served, err == nil
+}
+
 // unroute removes the routes of Services that are gone from a Vpc, as far as nothing of
 // them is in the database any more.
 func (p *Projects) unroute(ctx context.Context, vpc string) error {
@@ -91,8 +97,8 @@ func (p *Projects) unroute(ctx context.Context, vpc string) error {
 	}
 	p.mu.Unlock()
 	for _, key := range gone {
-		served, unknown := p.o.Served(key)
-		if unknown != nil {
+		served, known := p.served(key)
+		if !known {
 			break // looked at again when the database is back
 		}
 		p.mu.Lock()
