@@ -62,7 +62,7 @@ or anywhere with access to the API server.`,
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's; "+defaultNamespace+" when replacing kube-vip-cloud-provider)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the gossip key, which the controller creates if it is missing; in a pod, the default is the pod's")
 	f.DurationVar(&cloud.Resync, "cloud-resync", 5*time.Minute, "interval for comparing load balancers in a cloud with their Services and repairing them; 0 disables it")
-	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud; report planned changes and their cost in events")
+	f.BoolVar(&cloud.DryRun, "dry-run", false, "change nothing in a cloud or in OVN; report planned changes and their cost in events")
 	f.BoolVar(&cloud.RemoveOrphans, "remove-orphans", false, "delete load balancers, and free addresses, of Services that no longer exist, instead of only reporting them; Fairlead finds them by tags with the name of the cluster, or the UID of its namespace kube-system")
 	f.StringArrayVar(&adoptFrom, "adopt-from-cluster", nil, "`name` in the tags of another cluster, or a former one of this cluster, whose load balancers Services of this cluster may take over by annotation; repeatable (default: none)")
 	logs.add(f)

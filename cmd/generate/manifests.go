@@ -71,7 +71,8 @@ metadata:
 #
 #   kubectl apply -f kube-dc.yaml
 #
-# Stop kube-dc-manager before, or let it serve EIps: docs/guides/migrate-from-kube-dc.md.
+# Stop kube-dc-manager first, or give Fairlead a class of its own and set ovn.eips to
+# use: docs/guides/migrate-from-kube-dc.md.
 # If the northbound database uses TLS, set ovn.northbound in the ConfigMap to
 # ["ssl:ovn-nb.kube-system.svc:6641"]: the certificates are those of kube-ovn's Secret
 # kube-ovn-tls.

@@ -113,7 +113,7 @@ func structs(f *ast.File) map[string]*ast.StructType {
 }
 
 func configurationPage(p *page) error {
-	p.title("Configuration file", "internal/config/config.go", "The file of the flag `--config`. The chart writes it from its values `clusterName` and\n`classes`. All fields except `apiVersion` and `kind` are optional. Unknown fields are\nerrors.\n\n"+
+	p.title("Configuration file", "internal/config/config.go", "The file of the flag `--config`. The chart writes it from its values `clusterName`,\n`classes`, `cloudsigma` and `ovn`. All fields except `apiVersion` and `kind` are\noptional. Unknown fields are errors.\n\n"+
 		"    apiVersion: fairlead.io/v1alpha1\n    kind: Configuration\n    clusterName: prod\n    classes:\n    - name: \"\"        # Services without spec.loadBalancerClass\n      backend: announce\n      pools: [native]\n    nodes:\n      cloud: none\n")
 	parsed, err := goFiles("internal/config/config.go")
 	if err != nil {

@@ -26,7 +26,9 @@ type Configuration struct {
 	Kind       string `json:"kind"`
 
 	// ClusterName is added to every log line, and to the tags of objects in a cloud.
-	// Without it, these have the UID of the namespace kube-system.
+	// Without it, these have the UID of the namespace kube-system. With OVN, the same name
+	// is in the rows of the northbound database. Do not change it then: Fairlead does not
+	// adopt rows with another name, and Services report VIPConflict.
 	ClusterName string `json:"clusterName,omitempty"`
 
 	// Classes of Services to serve. Fairlead never changes a Service of another

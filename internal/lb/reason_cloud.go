@@ -99,7 +99,7 @@ var cloudReasons = Table{
 		Do:    "Change the Service instead of the load balancer.",
 		Text:  "Somebody else changed the load balancer. Fairlead restores it: %s. Change the Service instead.", Sample: []any{"update listener tcp/80: timeout_client_data_ms 1000 → 50000; impact: none"}},
 	ChangesPlanned: {On: "Service", Ready: true, Event: true,
-		Means: "What Fairlead would change in the cloud, and the impact. It changes nothing.",
+		Means: "What Fairlead would change for the Service, and the impact. It changes nothing.",
 		Do:    "End the dry run to make the changes.",
 		Text:  "Dry run: %s. Nothing was changed.", Sample: []any{"create listener tcp/8080 of tcp/http; delete listener tcp/80 of tcp/http (new connections); impact: new connections"}},
 	UnknownAnnotation: {On: "Service", Ready: true, Warning: true, Event: true,

@@ -20,7 +20,7 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "fairlead_ovn_connected", Help: "1 while the controller is connected to the leader of the OVN northbound database."}),
+			Name: "fairlead_ovn_connected", Help: "1 while the controller is connected to the leader of the OVN northbound database. 0 on replicas that do not lead."}),
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fairlead_ovn_repairs_total", Help: "How often load balancers in OVN were found changed or deleted by somebody else, and repaired."}),
 		transactions: prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -45,7 +45,7 @@ const (
 	// Impact: load balancers move to the other router
 	AnnotationRouter = "fairlead.io/ovn-router"
 
-	// AnnotationSwitches are the logical switches whose pods and VMs reach the Services
+	// AnnotationSwitches lists the logical switches whose pods and VMs reach the Services
 	// of the namespace at their external addresses.
 	//
 	// Type: list of names of Logical_Switches, separated by commas

@@ -37,7 +37,7 @@ const (
 	AnnotationReallocate = "fairlead.io/reallocate"
 )
 
-// Annotations that users set on a Service with a load balancer of a cloud.
+// Annotations that users set on a Service with a load balancer of a cloud or of OVN.
 const (
 	// AnnotationDryRun makes Fairlead report what it would change, and what that would
 	// cost, in an event. It changes nothing.
