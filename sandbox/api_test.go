@@ -124,8 +124,8 @@ func TestWritesAreCounted(t *testing.T) {
 		}
 	}
 	want := map[sandbox.Write]int{
-		{Verb: "create", Resource: "services", Namespace: "default", Name: "counted", UserAgent: "test", Code: 201}:                        1,
-		{Verb: "update", Resource: "services", Subresource: "status", Namespace: "default", Name: "counted", UserAgent: "test", Code: 200}: 2,
+		{Verb: "create", Resource: "services", Namespace: "default", Name: "counted", UserAgent: "test", Code: 201, User: "admin"}:                        1,
+		{Verb: "update", Resource: "services", Subresource: "status", Namespace: "default", Name: "counted", UserAgent: "test", Code: 200, User: "admin"}: 2,
 	}
 	eventually(t, func(context.Context) error {
 		counts, err := api.WriteCounts()
