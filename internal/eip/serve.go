@@ -168,12 +168,12 @@ func (v *View) ask(r *record) []lb.Step {
 }
 
 // wanted is the address that kube-ovn is asked for: the requested one; else the one that
-// the EIp had, whose OvnEip somebody has deleted; else any.
+// the EIp had, whose OvnEip somebody has deleted, unless another OvnEip has it; else any.
 func wanted(r *record) string {
 	if fixed := parseRequest(r.object.Annotations[AnnotationAddress]); len(fixed) > 0 {
 		return request(fixed)
 	}
-	if a, err := lb.ParseAddr(r.object.Status.IPAddress); err == nil {
+	if a, err := lb.ParseAddr(r.object.Status.IPAddress); err == nil && slices.Contains(r.known, a) {
 		return a.String()
 	}
 	return ""

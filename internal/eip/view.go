@@ -270,17 +270,17 @@ func addressesOf(o *kubeovn.OvnEip) (out []netip.Addr) {
 }
 
 // ovnEipOf is the OvnEip that has the address of an EIp. One that a tenant names must be
-// the gateway of the project, or be shared by an administrator; what the status names was
-// written by who served the EIp.
+// the gateway of the project, or be shared by an administrator. What the status names was
+// written by who served the EIp, but it may have been named by childRef then, which tenants
+// can remove: neither a gateway nor what is shared becomes the EIp's own.
 func (v *View) ovnEipOf(e *api.EIp) (o *kubeovn.OvnEip, refused bool) {
 	if name := e.Spec.ChildRef; name != "" {
 		o := v.OvnEips[name]
 		if o == nil {
 			return nil, false
 		}
-		ours := v.Place != nil && v.Place.Vpc != "" && o.Name == v.Place.Gateway(o.Spec.ExternalSubnet)
 		shared := o.Labels[LabelNamespace] == e.Namespace && o.Labels[LabelUID] == "" && !v.gateway(o)
-		if !ours && !shared {
+		if !v.ownGateway(o) && !shared {
 			return nil, true
 		}
 		return o, false
@@ -288,17 +288,22 @@ func (v *View) ovnEipOf(e *api.EIp) (o *kubeovn.OvnEip, refused bool) {
 	if o := v.OvnEips[OvnEipName(e)]; o != nil && o.Labels[LabelUID] == string(e.UID) {
 		return o, false
 	}
-	if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && (o.Labels[LabelUID] == "" || o.Labels[LabelUID] == string(e.UID)) && !v.gateway(o) {
+	if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && !v.gateway(o) && (o.Labels[LabelUID] == string(e.UID) || o.Labels[LabelUID] == "" && o.Labels[LabelNamespace] == "") {
 		return o, false
 	}
 	return nil, false
 }
 
+// ownGateway says whether an OvnEip is a port of the project's own router.
+func (v *View) ownGateway(o *kubeovn.OvnEip) bool {
+	return v.Place != nil && v.Place.Vpc != "" && o.Name == v.Place.Gateway(o.Spec.ExternalSubnet)
+}
+
 // gateway says whether an OvnEip is the port of a router: kube-ovn removes the port with
-// it.
+// it. The project's own one counts even if its Vpc cannot be read.
 func (v *View) gateway(o *kubeovn.OvnEip) bool {
 	vpc, ok := strings.CutSuffix(o.Name, "-"+o.Spec.ExternalSubnet)
-	return ok && v.Vpcs[vpc] != nil
+	return ok && v.Vpcs[vpc] != nil || v.ownGateway(o)
 }
 
 // arbitrate decides which of the claims on one address have their ports: the oldest ones

@@ -1,0 +1,67 @@
+package eip
+
+import (
+	"testing"
+
+	"fairlead.io/api/kubeovn"
+
+	api "fairlead.io/api/kubedc"
+	"fairlead.io/internal/compat/kubedc"
+)
+
+// shared is an OvnEip that an administrator shares with the namespace.
+func (w *world) shared(name, address string) *kubeovn.OvnEip {
+	o := &kubeovn.OvnEip{ObjectMeta: w.meta(name), Spec: kubeovn.OvnEipSpec{ExternalSubnet: "ext-cloud", Type: "lrp", V4IP: address}}
+	o.Labels = map[string]string{LabelNamespace: namespace}
+	w.ovn[name] = o
+	return o
+}
+
+// drop removes childRef from an EIp, which the API server does not refuse: rules of a field
+// do not apply when the field is removed.
+func (w *world) drop(name string) {
+	e := w.eips[name].DeepCopy()
+	e.Spec.ChildRef = ""
+	w.store(w.eips, name, e)
+}
+
+// What a tenant was only allowed to refer to never becomes the EIp's own: it gets no label
+// of the EIp, stays usable for others, and is not deleted with the EIp.
+func TestChildRefRemoved(t *testing.T) {
+	w := newWorld(t)
+	children := []string{"shared-1", "shalb-dev-ext-cloud"}
+	w.shared("shared-1", "100.64.0.40")
+	w.eip("y", api.EIpSpec{ChildRef: "shared-1"})
+	w.service("other", kubedc.Wish{EIp: "y"}, 81)
+	for _, child := range children {
+		w.eip("x-"+child, api.EIpSpec{ChildRef: child})
+	}
+	w.settle()
+	for _, child := range children {
+		e := "x-" + child
+		if w.eips[e].Status.OvnEIpRef != child {
+			t.Fatalf("EIp %s: %+v", e, w.eips[e].Status)
+		}
+		w.drop(e)
+		s := w.state()
+		s.Vpcs = nil // they cannot be read
+		plan, _ := Look(s).EIp(e)
+		for _, step := range plan.Steps {
+			if step.Kind == "OvnEip" && step.Name == child {
+				t.Errorf("without Vpcs: %s", step)
+			}
+		}
+		w.settle()
+		if uid := w.ovn[child].Labels[LabelUID]; uid != "" {
+			t.Errorf("%s belongs to the EIp with UID %s now", child, uid)
+		}
+		remove1(w, w.eips, e)
+		w.settle()
+		if o := w.ovn[child]; o == nil || o.DeletionTimestamp != nil {
+			t.Errorf("%s is deleted", child)
+		}
+	}
+	if w.address("other") != "[100.64.0.40]" {
+		t.Errorf("another EIp has lost the shared address: %s %s", w.address("other"), w.reason("other"))
+	}
+}
