@@ -65,3 +65,28 @@ func TestChildRefRemoved(t *testing.T) {
 		t.Errorf("another EIp has lost the shared address: %s %s", w.address("other"), w.reason("other"))
 	}
 }
+
+// With ovn.eips: use, the status of an EIp says what somebody else has given it. An EIp that
+// has our finalizer from before does not take an OvnEip with it that is not labelled as its
+// own.
+func TestLeaveKeepsOvnEipsOfOthers(t *testing.T) {
+	w := newWorld(t)
+	w.eip("doomed", api.EIpSpec{})
+	w.settle()
+	theirs := w.shared("theirs", "100.64.0.41")
+	for name, labels := range map[string]map[string]string{"unlabelled": nil, "of another EIp": {LabelNamespace: namespace, LabelUID: "another"}} {
+		o := theirs.DeepCopy()
+		o.Labels = labels
+		w.store(w.ovn, "theirs", o)
+		e := w.eips["doomed"].DeepCopy()
+		e.Status.OvnEIpRef = "theirs"
+		at := e.CreationTimestamp
+		e.DeletionTimestamp = &at
+		s := w.state()
+		s.Serves, s.EIps = false, []*api.EIp{e}
+		plan, _ := Look(s).EIp("doomed")
+		if len(plan.Steps) != 1 || plan.Steps[0].Kind != "EIp" {
+			t.Errorf("%s: %s", name, plan)
+		}
+	}
+}

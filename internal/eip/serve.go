@@ -82,7 +82,7 @@ func (v *View) release(r *record) (steps []lb.Step, wait time.Duration) {
 }
 
 // end lets an EIp go that is being deleted: once nobody uses its address, its OvnEip, and
-// then our finalizer.
+// then our finalizer. If somebody else serves EIps, an OvnEip without our label is theirs.
 func (v *View) end(r *record) lb.Plan {
 	e, o := r.object, r.ovn
 	if !slices.Contains(e.Finalizers, Finalizer) {
@@ -95,7 +95,8 @@ func (v *View) end(r *record) lb.Plan {
 		steps, _ := v.report(r)
 		return plan(steps)
 	}
-	if e.Spec.ChildRef == "" && o != nil && o.DeletionTimestamp == nil && !v.gateway(o) {
+	ours := o != nil && (v.Serves || o.Labels[LabelUID] == string(e.UID))
+	if ours && e.Spec.ChildRef == "" && o.DeletionTimestamp == nil && !v.gateway(o) {
 		return plan([]lb.Step{remove("OvnEip", o, "its EIp is deleted", lb.ImpactNone)})
 	}
 	return v.unmark(e)
