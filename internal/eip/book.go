@@ -25,6 +25,7 @@ type Book struct {
 	rulesOf index[string] // OvnEip → OvnDnatRules
 	// refer has the EIps, as namespace/name, that may have an OvnEip.
 	refer map[string]map[types.NamespacedName]struct{}
+	made  index[types.NamespacedName] // EIp, see ownerOf → OvnEips
 
 	network
 }
@@ -70,6 +71,7 @@ const (
 	byService = 's' // UID of the Service for which the EIp was made
 	byAddress = 'a'
 	byOvnEip  = 'o' // only of EIps: what may have its address
+	byUID     = 'u' // the EIp's
 	byOwner   = 'w' // only of EIps: name or UID of a Service that its status lists
 )
 
@@ -93,7 +95,7 @@ func (i index[K]) remove(key K, name string) {
 func NewBook(serves bool) *Book {
 	return &Book{serves: serves, spaces: map[string]*space{}, ovnEips: map[string]*kubeovn.OvnEip{}, at: index[netip.Addr]{},
 		rules: map[string]*kubeovn.OvnDnatRule{}, rulesOf: index[string]{},
-		refer: map[string]map[types.NamespacedName]struct{}{}, network: newNetwork()}
+		refer: map[string]map[types.NamespacedName]struct{}{}, made: index[types.NamespacedName]{}, network: newNetwork()}
 }
 
 func (b *Book) space(name string) *space {
@@ -187,7 +189,7 @@ func (b *Book) EIp(key types.NamespacedName, e *api.EIp) {
 }
 
 func eipRefs(e *api.EIp) []ref {
-	out := []ref{{byName, e.Name}, {byOvnEip, OvnEipName(e)}}
+	out := []ref{{byName, e.Name}, {byUID, string(e.UID)}, {byOvnEip, OvnEipName(e)}}
 	if uid := e.Labels[LabelService]; uid != "" {
 		out = append(out, ref{byService, uid})
 	}
@@ -229,12 +231,18 @@ func (b *Book) OvnEip(name string, o *kubeovn.OvnEip) {
 		for _, a := range addressesOf(old) {
 			b.at.remove(a, name)
 		}
+		if owner, ok := ownerOf(old); ok {
+			b.made.remove(owner, name)
+		}
 		delete(b.ovnEips, name)
 	}
 	if o != nil {
 		b.ovnEips[name] = o
 		for _, a := range addressesOf(o) {
 			b.at.add(a, name)
+		}
+		if owner, ok := ownerOf(o); ok {
+			b.made.add(owner, name)
 		}
 	}
 	if !sameSubnet(old, o) {

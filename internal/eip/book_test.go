@@ -117,7 +117,7 @@ func (w *world) compareBook(whole *View) {
 			w.t.Errorf("Service %s:\n got %+v\nwant %+v", name, got, want)
 		}
 	}
-	for name := range w.eips {
+	for _, name := range w.eipNames() {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
 		v := w.book.LookAtEIp(key, w.rowsAt, w.now)
 		plan, again := v.EIp(name)

@@ -28,11 +28,17 @@ func (b *Book) LookAtService(key types.NamespacedName, rows Rows, now time.Time)
 	return n.look(rows, now)
 }
 
-// LookAtEIp returns a view in which the EIp, and all Services that it concerns, are as in
-// a view of its whole namespace.
+// LookAtEIp returns a view in which the EIp, which may be gone, what was made for it, and
+// all Services that it concerns, are as in a view of its whole namespace.
 func (b *Book) LookAtEIp(key types.NamespacedName, rows Rows, now time.Time) *View {
 	n := b.neighbourhood(key.Namespace)
 	n.addEIp(key.Name)
+	n.made = b.made[labelled(key.Namespace, key.Name)]
+	for o := range n.made {
+		for name := range n.space.eipsBy[ref{byUID, b.ovnEips[o].Labels[LabelUID]}] {
+			n.addEIp(name)
+		}
+	}
 	for _, name := range b.ServicesOf(key) {
 		n.addClaim(name.Name)
 	}
@@ -109,9 +115,14 @@ func (b *Book) claimsOf(s *space, e *api.EIp, add func(ref)) {
 	}
 }
 
-// EIpsFor are the EIps that may have an OvnEip.
+// EIpsFor are the EIps that may have an OvnEip, and the one that it was made for, which may
+// be gone.
 func (b *Book) EIpsFor(ovnEip string) []types.NamespacedName {
-	return slices.Collect(maps.Keys(b.refer[ovnEip]))
+	out := slices.Collect(maps.Keys(b.refer[ovnEip]))
+	if owner, ok := ownerOf(b.ovnEips[ovnEip]); ok && !slices.Contains(out, owner) {
+		out = append(out, owner)
+	}
+	return out
 }
 
 // EIps are those of a namespace, by name, or of all if it is "".
@@ -142,6 +153,7 @@ type neighbourhood struct {
 
 	claims map[string]*Claim
 	eips   map[string]*api.EIp
+	made   map[string]struct{} // OvnEips
 	// ports of the claims. If it is nil, all claims of an EIp are in it; else only those
 	// that need one of these.
 	ports map[lb.Port]struct{}
@@ -227,9 +239,15 @@ func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 			s.OvnEips[name] = o
 		}
 	}
+	for o := range n.made {
+		ovnEip(o)
+	}
 	var fips map[string]struct{}
 	for _, e := range n.eips {
 		s.EIps = append(s.EIps, e)
+		for o := range b.made[labelled(n.name, e.Name)] {
+			ovnEip(o)
+		}
 		for _, r := range eipRefs(e) {
 			switch r.kind {
 			case byOvnEip:

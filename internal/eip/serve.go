@@ -16,13 +16,19 @@ import (
 // the Service may have been created a moment ago, by the same who made the EIp.
 const settling = 30 * time.Second
 
-// EIp returns what becomes of an EIp of the namespace and of its OvnEip, and when to look
-// again; 0: when something has changed.
+// EIp returns what becomes of an EIp of the namespace and of the OvnEips that were made for
+// it, and when to look again; 0: when something has changed. The EIp may be gone.
 func (v *View) EIp(name string) (lb.Plan, time.Duration) {
+	steps, wait := v.strays(name)
 	r := v.eips[name]
-	if r == nil {
-		return lb.Plan{}, 0
+	if r == nil || len(steps) > 0 { // it may ask for the address of a stray
+		return plan(steps), wait
 	}
+	p, later := v.serve(r)
+	return p, sooner(wait, later)
+}
+
+func (v *View) serve(r *record) (lb.Plan, time.Duration) {
 	if steps, wait := v.release(r); len(steps) > 0 || wait > 0 {
 		return plan(steps), wait
 	}
@@ -37,10 +43,7 @@ func (v *View) EIp(name string) (lb.Plan, time.Duration) {
 	}
 	steps, wait := v.allocate(r)
 	changed, later := v.report(r)
-	if wait == 0 || later > 0 && later < wait {
-		wait = later
-	}
-	return plan(append(steps, changed...)), wait
+	return plan(append(steps, changed...)), sooner(wait, later)
 }
 
 // sign puts our finalizer on an EIp: it must be there before anything is made for it. One

@@ -288,7 +288,12 @@ func (v *View) ovnEipOf(e *api.EIp) (o *kubeovn.OvnEip, refused bool) {
 	if o := v.OvnEips[OvnEipName(e)]; o != nil && o.Labels[LabelUID] == string(e.UID) {
 		return o, false
 	}
-	if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && !v.gateway(o) && (o.Labels[LabelUID] == string(e.UID) || o.Labels[LabelUID] == "" && o.Labels[LabelNamespace] == "") {
+	for _, o := range v.madeFor(e.Name) { // its status may have been lost
+		if o.Labels[LabelUID] == string(e.UID) {
+			return o, false
+		}
+	}
+	if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && !v.gateway(o) && o.Labels[LabelUID] == "" && o.Labels[LabelNamespace] == "" {
 		return o, false
 	}
 	return nil, false

@@ -368,13 +368,25 @@ func (w *world) turn(f fault) (did bool) {
 	if did {
 		v = Look(w.state())
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.eips)) {
+	for _, name := range w.eipNames() {
 		p, _ := v.EIp(name)
 		if !try(p) {
 			return true
 		}
 	}
 	return did
+}
+
+// eipNames are those of EIps that are there, or that OvnEips were made for.
+func (w *world) eipNames() []string {
+	names := slices.Collect(maps.Keys(w.eips))
+	for _, o := range w.ovn {
+		if owner, ok := ownerOf(o); ok {
+			names = append(names, owner.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // apply writes the rows and the status of a Service.
