@@ -247,11 +247,6 @@ func (b *Book) OvnEip(name string, o *kubeovn.OvnEip) {
 	}
 	if !sameSubnet(old, o) {
 		b.gatewayChanged(old, o)
-		for key := range b.refer[name] {
-			if key.Name == kubedc.DefaultGateway {
-				b.space(key.Namespace).place = nil
-			}
-		}
 	}
 }
 

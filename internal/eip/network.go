@@ -138,9 +138,6 @@ func (b *Book) Place(namespace string) (p kubedc.Place, ok bool, problem string)
 		n := *b.lists
 		if gateway := s.eips[kubedc.DefaultGateway]; gateway != nil {
 			n.EIps = []*api.EIp{gateway}
-			if o := b.ovnEips[gateway.Spec.ChildRef]; o != nil && b.gateways[o.Name] == nil {
-				n.OvnEips = append(slices.Clone(n.OvnEips), o)
-			}
 		}
 		s.place = &located{}
 		s.place.Place, s.place.ok, s.place.problem = kubedc.Locate(&metav1.ObjectMeta{Name: namespace, Annotations: s.annotations}, n)

@@ -119,14 +119,17 @@ func overlay(s *kubeovn.Subnet) bool {
 }
 
 // defaultSubnet is the external subnet of the OvnEip that the namespace's default gateway
-// names. If there is no such EIp, it is the one external subnet in which the router has a
-// port; of several, one of the project's type.
+// names, if that is a port of the router: tenants may be able to write that EIp. If there is
+// no such EIp, it is the one external subnet in which the router has a port; of several, one
+// of the project's type.
 func (n Network) defaultSubnet(namespace string, p Place) string {
 	gateway := oldest(n.EIps, func(e *api.EIp) bool {
 		return e.Namespace == namespace && e.Name == DefaultGateway && e.Spec.ChildRef != ""
 	})
 	if gateway != nil {
-		if e := oldest(n.OvnEips, func(e *kubeovn.OvnEip) bool { return e.Name == gateway.Spec.ChildRef }); e != nil {
+		if e := oldest(n.OvnEips, func(e *kubeovn.OvnEip) bool {
+			return e.Name == gateway.Spec.ChildRef && e.Name == p.Gateway(e.Spec.ExternalSubnet)
+		}); e != nil {
 			return e.Spec.ExternalSubnet
 		}
 	}

@@ -63,6 +63,10 @@ func TestLocate(t *testing.T) {
 			n.Vpcs = append([]*kubeovn.Vpc{{ObjectMeta: metav1.ObjectMeta{Name: "a", CreationTimestamp: metav1.NewTime(time.Unix(200, 0))}, Spec: kubeovn.VpcSpec{Namespaces: []string{"shalb-dev"}}}}, n.Vpcs...)
 		}, want: whole},
 		"the default gateway is in the other network": {change: func(n *Network) { n.EIps[0].Spec.ChildRef = "shalb-dev-ext-public" }, want: with(func(p *Place) { p.Subnet = "ext-public" })},
+		"the default gateway names what is no port of the router": {change: func(n *Network) {
+			n.OvnEips = append(n.OvnEips, &kubeovn.OvnEip{ObjectMeta: metav1.ObjectMeta{Name: "shalb-prod-ext-secret"}, Spec: kubeovn.OvnEipSpec{ExternalSubnet: "ext-secret"}})
+			n.EIps[0].Spec.ChildRef = "shalb-prod-ext-secret"
+		}, want: whole},
 		"another namespace's default gateway": {change: func(n *Network) {
 			n.EIps[0].Namespace, n.EIps[0].Spec.ChildRef = "shalb-prod", "shalb-dev-ext-public"
 		}, want: whole},
