@@ -1,12 +1,19 @@
 package eip
 
 import (
+	"cmp"
+	"fmt"
+	"net/netip"
 	"testing"
+	"time"
 
-	"fairlead.io/api/kubeovn"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	api "fairlead.io/api/kubedc"
+	"fairlead.io/api/kubeovn"
 	"fairlead.io/internal/compat/kubedc"
+	"fairlead.io/internal/lb"
 )
 
 // shared is an OvnEip that an administrator shares with the namespace.
@@ -87,6 +94,70 @@ func TestLeaveKeepsOvnEipsOfOthers(t *testing.T) {
 		plan, _ := Look(s).EIp("doomed")
 		if len(plan.Steps) != 1 || plan.Steps[0].Kind != "EIp" {
 			t.Errorf("%s: %s", name, plan)
+		}
+	}
+}
+
+// The status of an EIp alone does not give it the address of another project.
+func TestStatusIsNoProof(t *testing.T) {
+	w := newWorld(t)
+	w.now = w.now.Add(time.Second)
+	thief := w.eip("thief", api.EIpSpec{})
+	thief.Finalizers = []string{Finalizer}
+	elder := thief.DeepCopy()
+	elder.Namespace, elder.UID = "prod", "elder"
+	elder.CreationTimestamp = metav1.NewTime(w.now.Add(-time.Second))
+	younger := thief.DeepCopy()
+	younger.Namespace, younger.UID, younger.CreationTimestamp = "prod", "younger", metav1.NewTime(w.now.Add(time.Second))
+	vpcs := map[string]*kubeovn.Vpc{namespace: w.vpc, "prod": {}}
+	for name, test := range map[string]struct {
+		ovnEip string
+		labels map[string]string
+		other  *api.EIp
+		status string // address
+		gets   bool
+	}{
+		"another project's gateway":        {ovnEip: "prod-ext-cloud"},
+		"the own gateway":                  {ovnEip: "shalb-dev-ext-cloud", gets: true},
+		"labelled for another EIp":         {ovnEip: "o", labels: map[string]string{LabelNamespace: namespace, LabelUID: "another"}},
+		"labelled for another project":     {ovnEip: "o", labels: map[string]string{LabelNamespace: "prod"}},
+		"shared with the project":          {ovnEip: "o", labels: map[string]string{LabelNamespace: namespace}, gets: true},
+		"its own":                          {ovnEip: "o", labels: map[string]string{LabelNamespace: namespace, LabelName: "thief", LabelUID: string(thief.UID)}, gets: true},
+		"an older EIp elsewhere has it":    {ovnEip: "o", other: elder},
+		"a younger EIp elsewhere names it": {ovnEip: "o", other: younger, gets: true},
+		"nobody else names it":             {ovnEip: "o", gets: true},
+		"an address that it does not have": {ovnEip: "o", status: "100.64.0.99"},
+		"none":                             {status: "100.64.0.99"},
+	} {
+		for _, serves := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", name, serves), func(t *testing.T) {
+				o := &kubeovn.OvnEip{ObjectMeta: metav1.ObjectMeta{Name: test.ovnEip, Labels: test.labels}, Spec: kubeovn.OvnEipSpec{ExternalSubnet: "ext-cloud"}, Status: kubeovn.OvnEipStatus{Ready: true, V4IP: "100.64.0.40"}}
+				e := thief.DeepCopy()
+				e.Status = api.EIpStatus{OvnEIpRef: test.ovnEip, IPAddress: cmp.Or(test.status, "100.64.0.40"), Ready: true}
+				b := NewBook(serves)
+				for name, v := range vpcs {
+					b.Vpc(name, v)
+				}
+				key := types.NamespacedName{Namespace: namespace, Name: "thief"}
+				b.EIp(key, e)
+				b.OvnEip(o.Name, o)
+				if test.other != nil {
+					other := test.other.DeepCopy()
+					other.Status = e.Status
+					b.EIp(types.NamespacedName{Namespace: "prod", Name: "theirs"}, other)
+				}
+				v := b.LookAtEIp(key, func(netip.Addr, []lb.Port) ([]Row, error) { return nil, nil }, w.now)
+				gets := test.gets
+				if serves && (test.labels[LabelNamespace] == namespace && test.labels[LabelUID] == "" || o.Name == "shalb-dev-ext-cloud") {
+					gets = false // only by childRef
+				}
+				if serves && test.status != "" && test.ovnEip != "" {
+					gets = true // what the OvnEip has, whatever the status says
+				}
+				if got := v.eips["thief"].addresses; len(got) > 0 != gets || gets && got[0].String() != "100.64.0.40" {
+					t.Errorf("it has %v", got)
+				}
+			})
 		}
 	}
 }

@@ -236,7 +236,12 @@ func TestTakeOver(t *testing.T) {
 func TestUse(t *testing.T) {
 	w := newWorld(t)
 	w.serves = false
-	w.eip("web", api.EIpSpec{}).Status = api.EIpStatus{IPAddress: "100.64.0.50", Ready: true, OwnershipType: api.Released, DeleteReleased: true}
+	theirs := func(name, address string) {
+		w.shared(name, address).Labels = nil
+		w.kubeOVN()
+	}
+	theirs("theirs-web", "100.64.0.50")
+	w.eip("web", api.EIpSpec{}).Status = api.EIpStatus{IPAddress: "100.64.0.50", OvnEIpRef: "theirs-web", Ready: true, OwnershipType: api.Released, DeleteReleased: true}
 	c := w.service("auto", kubedc.Wish{}, 80)
 	w.service("bound", kubedc.Wish{EIp: "web"}, 80)
 	w.service("fixed", kubedc.Wish{Addresses: addr("100.64.0.60")}, 80)
@@ -244,7 +249,7 @@ func TestUse(t *testing.T) {
 	w.settle()
 	name := AutoName(c.Service.Key, c.Service.UID, c.Wish)
 	e := w.eips[name]
-	if e == nil || len(e.Finalizers) > 0 || e.Status.OvnEIpRef != "" || len(w.ovn) != 1 || w.address("bound") != "[100.64.0.50]" || w.address("same") != "[100.64.0.50]" {
+	if e == nil || len(e.Finalizers) > 0 || e.Status.OvnEIpRef != "" || len(w.ovn) != 2 || w.address("bound") != "[100.64.0.50]" || w.address("same") != "[100.64.0.50]" {
 		t.Errorf("EIp %+v, OvnEips %v", e, w.ovn)
 	}
 	if !strings.Contains(w.reason("fixed"), "InvalidRequest: The Service requests 100.64.0.60, but no EIp of namespace shalb-dev has that") {
@@ -255,7 +260,8 @@ func TestUse(t *testing.T) {
 		t.Errorf("says %s", w.reason("auto"))
 	}
 	served := e.DeepCopy()
-	served.Status = api.EIpStatus{IPAddress: "100.64.0.51", Ready: true, OwnershipType: api.Released}
+	theirs("theirs-auto", "100.64.0.51")
+	served.Status = api.EIpStatus{IPAddress: "100.64.0.51", OvnEIpRef: "theirs-auto", Ready: true, OwnershipType: api.Released}
 	w.store(w.eips, name, served)
 	w.settle()
 	if w.address("auto") != "[100.64.0.51]" {

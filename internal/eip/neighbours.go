@@ -276,6 +276,7 @@ func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 	for name := range fips {
 		s.FIps = append(s.FIps, n.space.fips[name])
 	}
+	s.Elsewhere = n.elsewhere()
 	s.Rules = b.rulesFor(s.OvnEips)
 	n.rows(&s, rows)
 	named := []string{place.Subnet}
@@ -290,6 +291,25 @@ func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 		s.Claims, s.Names[c.Service.Key.Name] = append(s.Claims, *c), c.Service.UID
 	}
 	return Look(s)
+}
+
+// elsewhere are EIps of other namespaces that name the same OvnEips in their status.
+func (n *neighbourhood) elsewhere() (out map[string][]*api.EIp) {
+	for _, e := range n.eips {
+		name := e.Status.OvnEIpRef
+		if o := n.book.ovnEips[name]; o == nil || o.Labels[LabelUID] != "" || out[name] != nil {
+			continue
+		}
+		for key := range n.book.refer[name] {
+			if other := n.book.GetEIp(key); key.Namespace != n.name && other.Status.OvnEIpRef == name {
+				if out == nil {
+					out = map[string][]*api.EIp{}
+				}
+				out[name] = append(out[name], other)
+			}
+		}
+	}
+	return out
 }
 
 // fipsOf adds the FIps that an EIp is about.

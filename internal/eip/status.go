@@ -128,6 +128,8 @@ func (v *View) condition(s *api.EIpStatus, kind string, r lb.Reason) {
 func (v *View) why(r *record) string {
 	e := r.object
 	switch o := r.ovn; {
+	case !v.Serves && o == nil && v.OvnEips[e.Status.OvnEIpRef] != nil:
+		return fmt.Sprintf("its status names OvnEip %s, which belongs to somebody else", e.Status.OvnEIpRef)
 	case !v.Serves:
 		return "kube-dc's manager has not given it one"
 	case r.refused:

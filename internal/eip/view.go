@@ -42,6 +42,10 @@ type State struct {
 	Subnets []*kubeovn.Subnet
 	Vpcs    map[string]*kubeovn.Vpc
 
+	// Elsewhere are EIps of other namespaces whose status names an OvnEip without our labels,
+	// by OvnEip.
+	Elsewhere map[string][]*api.EIp
+
 	// Rules are ports that kube-ovn's OvnDnatRules have, by OvnEip.
 	Rules map[string][]Rule
 
@@ -224,12 +228,11 @@ func (v *View) read(e *api.EIp) *record {
 			r.addresses = addressesOf(r.ovn)
 		}
 	} else {
-		r.ovn = v.OvnEips[e.Status.OvnEIpRef]
-		if a, err := lb.ParseAddr(e.Status.IPAddress); err == nil && e.Status.Ready && e.DeletionTimestamp == nil {
-			r.addresses = []netip.Addr{a}
-			if r.ovn != nil && slices.Contains(addressesOf(r.ovn), a) {
-				r.addresses = addressesOf(r.ovn)
-			}
+		if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && v.assigned(o, e) {
+			r.ovn = o
+		}
+		if a, err := lb.ParseAddr(e.Status.IPAddress); err == nil && e.Status.Ready && e.DeletionTimestamp == nil && r.ovn != nil && slices.Contains(addressesOf(r.ovn), a) {
+			r.addresses = addressesOf(r.ovn)
 		}
 	}
 	r.known = v.knownOf(r)
@@ -293,10 +296,32 @@ func (v *View) ovnEipOf(e *api.EIp) (o *kubeovn.OvnEip, refused bool) {
 			return o, false
 		}
 	}
-	if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && !v.gateway(o) && o.Labels[LabelUID] == "" && o.Labels[LabelNamespace] == "" {
+	if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && !v.gateway(o) && o.Labels[LabelNamespace] == "" && v.assigned(o, e) {
 		return o, false
 	}
 	return nil, false
+}
+
+// assigned says whether an OvnEip that the status of an EIp names can be the EIp's. The
+// status alone proves little if tenants can write it: a gateway must be the project's own,
+// the labels must not name somebody else, and if there are none, the oldest of the EIps in
+// several namespaces has it.
+func (v *View) assigned(o *kubeovn.OvnEip, e *api.EIp) bool {
+	switch uid, namespace := o.Labels[LabelUID], o.Labels[LabelNamespace]; {
+	case v.gateway(o):
+		return v.ownGateway(o)
+	case uid != "":
+		return uid == string(e.UID)
+	case namespace != "":
+		return namespace == e.Namespace
+	}
+	return !slices.ContainsFunc(v.Elsewhere[o.Name], func(other *api.EIp) bool {
+		return (!v.Serves || other.Spec.ChildRef == "") && olderEIp(other, e) < 0
+	})
+}
+
+func olderEIp(a, b *api.EIp) int {
+	return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 }
 
 // ownGateway says whether an OvnEip is a port of the project's own router.

@@ -183,6 +183,7 @@ func (p *Projects) noteEIp(key types.NamespacedName, before client.Object, after
 	if before == nil || after == nil { // they may have waited for it, or have to do without
 		services = p.book.ServicesOf(key)
 	}
+	p.queueSharers(p.book.GetEIp(key), after)
 	p.book.EIp(key, after)
 	p.queue.Add(key)
 	if was, ok := before.(*api.EIp); after != nil && (!ok || was.Status.IPAddress != after.Status.IPAddress) {
@@ -192,6 +193,25 @@ func (p *Projects) noteEIp(key types.NamespacedName, before client.Object, after
 		services = p.affected(append(services, p.book.ServicesOf(key)...)...)
 	}
 	return wakes{services: services}
+}
+
+// queueSharers looks again at EIps that name the OvnEip in their status which an EIp names
+// there, or does not name any more: one of them may have it now.
+func (p *Projects) queueSharers(before, after *api.EIp) {
+	refs := [2]string{}
+	for i, e := range []*api.EIp{before, after} {
+		if e != nil {
+			refs[i] = e.Status.OvnEIpRef
+		}
+	}
+	if refs[0] == refs[1] {
+		return
+	}
+	for _, name := range refs {
+		if name != "" {
+			p.queueAll(p.book.EIpsFor(name))
+		}
+	}
 }
 
 func (p *Projects) noteFIp(key types.NamespacedName, before, after client.Object) wakes {

@@ -240,6 +240,47 @@ func TestServicesAreWoken(t *testing.T) {
 	expect("it asks for something else", "named")
 }
 
+// queued are the EIps that are to be looked at, in any order.
+func (w *world) queued() map[string]bool {
+	out := map[string]bool{}
+	for w.queue.Len() > 0 {
+		key, _ := w.queue.Get()
+		w.queue.Done(key)
+		out[key.String()] = true
+	}
+	return out
+}
+
+// An EIp is looked at when one in another namespace comes to name its OvnEip, or does not any
+// more. What was made for an EIp that is gone is looked at as well.
+func TestEIpsThatShare(t *testing.T) {
+	w := newWorld(t)
+	with := func(namespace, version, ovnEip string) *api.EIp {
+		e := anEIp("a", version)
+		e.Namespace, e.Status.OvnEIpRef = namespace, ovnEip
+		return e
+	}
+	mine := with(namespace, "1", "o")
+	w.changed(nil, mine)
+	before := with("other", "2", "")
+	w.changed(nil, before)
+	w.queued()
+	for i, ref := range []string{"o", ""} {
+		after := with("other", strconv.Itoa(3+i), ref)
+		w.changed(before, after)
+		if !w.queued()[namespace+"/a"] {
+			t.Errorf("another EIp names %q, and nobody looks", ref)
+		}
+		before = after
+	}
+	w.changed(mine, nil)
+	w.queued()
+	w.changed(nil, &kubeovn.OvnEip{ObjectMeta: metav1.ObjectMeta{Name: "left", ResourceVersion: "9", Labels: map[string]string{eip.LabelNamespace: namespace, eip.LabelName: "a", eip.LabelUID: "uid-a"}}})
+	if !w.queued()[namespace+"/a"] {
+		t.Error("an OvnEip of an EIp that is gone comes, and nobody looks")
+	}
+}
+
 // However many Services there are, a change concerns few of them, and needs only these.
 func TestChangesConcernFew(t *testing.T) {
 	cost := func(n int) float64 {
