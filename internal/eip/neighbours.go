@@ -125,6 +125,25 @@ func (b *Book) EIpsFor(ovnEip string) []types.NamespacedName {
 	return out
 }
 
+// Sharers are EIps of other namespaces that may have the OvnEip of an EIp.
+func (b *Book) Sharers(key types.NamespacedName) (out []types.NamespacedName) {
+	e := b.GetEIp(key)
+	if e == nil {
+		return nil
+	}
+	for _, r := range eipRefs(e) {
+		if r.kind != byOvnEip {
+			continue
+		}
+		for other := range b.refer[r.text] {
+			if other.Namespace != key.Namespace {
+				out = append(out, other)
+			}
+		}
+	}
+	return out
+}
+
 // EIps are those of a namespace, by name, or of all if it is "".
 func (b *Book) EIps(namespace string) (out []types.NamespacedName) {
 	for name, s := range b.spaces {
@@ -357,5 +376,16 @@ func (n *neighbourhood) rows(s *State, rows Rows) {
 	for _, a := range slices.SortedFunc(maps.Keys(addresses), netip.Addr.Compare) {
 		more, err := rows(a, ports)
 		s.Rows, s.RowsUnknown = append(s.Rows, more...), s.RowsUnknown || err != nil
+	}
+	for _, row := range s.Rows {
+		if row.Service.Namespace == n.name {
+			continue
+		}
+		if c := n.book.Claim(row.Service); c != nil {
+			if s.Others == nil {
+				s.Others = map[types.NamespacedName]*lb.Service{}
+			}
+			s.Others[row.Service] = c.Service
+		}
 	}
 }

@@ -54,6 +54,9 @@ type State struct {
 	// released.
 	Rows        []Row
 	RowsUnknown bool
+	// Others are Services of other namespaces, of the backend's classes, that have rows here:
+	// several namespaces may share the gateway of one router.
+	Others map[types.NamespacedName]*lb.Service
 
 	Now time.Time
 }
@@ -157,7 +160,7 @@ func Look(s State) *View {
 		}
 	}
 	for ovnEip, group := range v.groups() {
-		arbitrate(group, v.Rules[ovnEip])
+		v.arbitrate(group, v.Rules[ovnEip])
 	}
 	return v
 }
@@ -338,8 +341,9 @@ func (v *View) gateway(o *kubeovn.OvnEip) bool {
 
 // arbitrate decides which of the claims on one address have their ports: the oldest ones
 // whose ports no older one has. While another Service still has one of the ports in the
-// database, they wait for it to go.
-func arbitrate(group []*record, rules []Rule) {
+// database, they wait for it to go. If two of different namespaces came to have one at the
+// same time, the older one keeps it.
+func (v *View) arbitrate(group []*record, rules []Rule) {
 	taken := map[lb.Port]types.NamespacedName{}
 	inDatabase := map[lb.Port][]types.NamespacedName{}
 	var claims []*bound
@@ -360,8 +364,11 @@ func arbitrate(group []*record, rules []Rule) {
 	for _, b := range claims {
 		ports, key := b.Service.PortList(), b.Service.Key
 		older := func(p lb.Port) (holder types.NamespacedName, ok bool) { holder, ok = taken[p]; return }
+		has := func(p lb.Port) bool { return slices.Contains(inDatabase[p], key) }
 		still := func(p lb.Port) (types.NamespacedName, bool) {
-			i := slices.IndexFunc(inDatabase[p], func(s types.NamespacedName) bool { return s != key })
+			i := slices.IndexFunc(inDatabase[p], func(s types.NamespacedName) bool {
+				return s != key && (!has(p) || v.Others[s] != nil && olderClaim(Claim{Service: v.Others[s]}, b.Claim) < 0)
+			})
 			if i < 0 {
 				return types.NamespacedName{}, false
 			}
@@ -375,7 +382,7 @@ func arbitrate(group []*record, rules []Rule) {
 			reason = conflict(group[0], ports, still)
 		}
 		if reason == nil {
-			reason = ruled(group[0], ports, rules, func(p lb.Port) bool { return slices.Contains(inDatabase[p], key) })
+			reason = ruled(group[0], ports, rules, has)
 		}
 		for _, r := range group {
 			b.lost[r] = reason

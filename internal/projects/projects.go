@@ -260,8 +260,8 @@ func (p *Projects) Locate(namespace string) (place kubedc.Place, ok bool, proble
 	return place, ok, problem, nil
 }
 
-// Touch looks again at the EIps that Services may use: their rows have changed. Without
-// any, all EIps are looked at.
+// Touch looks again at the EIps that Services may use, and at those of other namespaces that
+// have the same address: their rows have changed. Without any, all EIps are looked at.
 func (p *Projects) Touch(services ...types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,7 +269,11 @@ func (p *Projects) Touch(services ...types.NamespacedName) {
 		p.queueAll(p.book.EIps(""))
 	}
 	for _, s := range services {
-		p.queueNames(s.Namespace, p.book.EIpsOf(s))
+		names := p.book.EIpsOf(s)
+		p.queueNames(s.Namespace, names)
+		for _, name := range names {
+			p.queueAll(p.book.Sharers(types.NamespacedName{Namespace: s.Namespace, Name: name}))
+		}
 	}
 }
 

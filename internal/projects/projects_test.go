@@ -281,6 +281,23 @@ func TestEIpsThatShare(t *testing.T) {
 	}
 }
 
+// Rows of a Service concern EIps of other namespaces that have the same address.
+func TestTouchReachesSharers(t *testing.T) {
+	w := newWorld(t)
+	for i, name := range []string{namespace, "other"} {
+		e := anEIp(kubedc.DefaultGateway, strconv.Itoa(i+1))
+		e.Namespace, e.Spec.ChildRef = name, namespace+"-ext"
+		w.changed(nil, e)
+	}
+	s := service("web", "3", map[string]string{kubedc.AnnotationEIp: kubedc.DefaultGateway})
+	w.changed(nil, s)
+	w.queued()
+	w.Touch(s2key(s))
+	if got := w.queued(); !got[namespace+"/default-gw"] || !got["other/default-gw"] {
+		t.Errorf("looked at are %v", got)
+	}
+}
+
 // However many Services there are, a change concerns few of them, and needs only these.
 func TestChangesConcernFew(t *testing.T) {
 	cost := func(n int) float64 {
