@@ -125,6 +125,22 @@ func (b *Book) EIpsFor(ovnEip string) []types.NamespacedName {
 	return out
 }
 
+// Rivals are other OvnEips that have an address of an OvnEip.
+func (b *Book) Rivals(ovnEip string) (out []string) {
+	o := b.ovnEips[ovnEip]
+	if o == nil {
+		return nil
+	}
+	for _, a := range addressesOf(o) {
+		for name := range b.at[a] {
+			if name != ovnEip {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
 // Sharers are EIps of other namespaces that may have the OvnEip of an EIp.
 func (b *Book) Sharers(key types.NamespacedName) (out []types.NamespacedName) {
 	e := b.GetEIp(key)
@@ -294,6 +310,11 @@ func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 	}
 	for name := range fips {
 		s.FIps = append(s.FIps, n.space.fips[name])
+	}
+	for _, name := range slices.Collect(maps.Keys(s.OvnEips)) {
+		for _, rival := range b.Rivals(name) {
+			ovnEip(rival)
+		}
 	}
 	s.Elsewhere = n.elsewhere()
 	s.Rules = b.rulesFor(s.OvnEips)

@@ -148,6 +148,9 @@ func (v *View) why(r *record) string {
 		return fmt.Sprintf("OvnEip %s does not exist yet", OvnEipName(e))
 	case o.DeletionTimestamp != nil:
 		return fmt.Sprintf("OvnEip %s is being deleted", o.Name)
+	case o.Status.Ready && len(addressesOf(o)) > 0:
+		a := addressesOf(o)[0]
+		return fmt.Sprintf("kube-ovn has given %s to OvnEip %s, and before that to OvnEip %s", a, o.Name, v.holder[a])
 	default:
 		text := fmt.Sprintf("kube-ovn has not allocated one for OvnEip %s", o.Name)
 		if asked := o.Annotations[AnnotationAddress]; asked != "" {

@@ -90,7 +90,8 @@ type View struct {
 	State
 	eips   map[string]*record
 	bounds map[types.UID]*bound
-	// holder has the OvnEip of each address that is allocated.
+	// holder has the OvnEip of each address that is allocated. kube-ovn may give an IPv6 address
+	// to two of them: the older one has it.
 	holder map[netip.Addr]string
 	fipOf  map[string]string // by EIp
 	rowsAt map[netip.Addr][]Row
@@ -170,7 +171,7 @@ func (v *View) index() {
 	v.holder, v.fipOf, v.rowsAt, v.living = map[netip.Addr]string{}, map[string]string{}, map[netip.Addr][]Row{}, map[types.UID]struct{}{}
 	for name, o := range v.OvnEips {
 		for _, a := range addressesOf(o) {
-			if had := v.holder[a]; had == "" || name < had {
+			if had := v.OvnEips[v.holder[a]]; had == nil || olderOvnEip(o, had) {
 				v.holder[a] = name
 			}
 		}
@@ -228,14 +229,14 @@ func (v *View) read(e *api.EIp) *record {
 	if v.Serves {
 		r.ovn, r.refused = v.ovnEipOf(e)
 		if r.ovn != nil && r.ovn.Status.Ready && r.ovn.DeletionTimestamp == nil {
-			r.addresses = addressesOf(r.ovn)
+			r.addresses = v.held(r.ovn)
 		}
 	} else {
 		if o := v.OvnEips[e.Status.OvnEIpRef]; o != nil && v.assigned(o, e) {
 			r.ovn = o
 		}
-		if a, err := lb.ParseAddr(e.Status.IPAddress); err == nil && e.Status.Ready && e.DeletionTimestamp == nil && r.ovn != nil && slices.Contains(addressesOf(r.ovn), a) {
-			r.addresses = addressesOf(r.ovn)
+		if a, err := lb.ParseAddr(e.Status.IPAddress); err == nil && e.Status.Ready && e.DeletionTimestamp == nil && r.ovn != nil && slices.Contains(v.held(r.ovn), a) {
+			r.addresses = v.held(r.ovn)
 		}
 	}
 	r.known = v.knownOf(r)
@@ -250,7 +251,7 @@ func (v *View) read(e *api.EIp) *record {
 func (v *View) knownOf(r *record) []netip.Addr {
 	out := slices.Clone(r.addresses)
 	if r.ovn != nil {
-		for _, a := range addressesOf(r.ovn) {
+		for _, a := range v.held(r.ovn) {
 			if !slices.Contains(out, a) {
 				out = append(out, a)
 			}
@@ -262,6 +263,15 @@ func (v *View) knownOf(r *record) []netip.Addr {
 		}
 	}
 	return out
+}
+
+// held are the addresses of an OvnEip that no older one has.
+func (v *View) held(o *kubeovn.OvnEip) []netip.Addr {
+	return slices.DeleteFunc(addressesOf(o), func(a netip.Addr) bool { return v.holder[a] != o.Name })
+}
+
+func olderOvnEip(a, b *kubeovn.OvnEip) bool {
+	return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 func addressesOf(o *kubeovn.OvnEip) (out []netip.Addr) {

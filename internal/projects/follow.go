@@ -225,11 +225,17 @@ func (p *Projects) noteFIp(key types.NamespacedName, before, after client.Object
 }
 
 // noteOvnEip looks again at the EIps that have the OvnEip, and at those that wait for it
-// because it is the gateway of their router.
+// because it is the gateway of their router, or because kube-ovn gave both the same address.
 func (p *Projects) noteOvnEip(name string, after *kubeovn.OvnEip) wakes {
-	p.queueAll(p.book.Behind(name))
+	around := func() {
+		p.queueAll(p.book.Behind(name))
+		for _, rival := range p.book.Rivals(name) {
+			p.queueAll(p.book.EIpsFor(rival))
+		}
+	}
+	around()
 	p.book.OvnEip(name, after)
-	p.queueAll(p.book.Behind(name))
+	around()
 	p.queueAll(p.book.EIpsFor(name))
 	return wakes{}
 }

@@ -281,6 +281,24 @@ func TestEIpsThatShare(t *testing.T) {
 	}
 }
 
+// An EIp whose address kube-ovn gave twice is looked at when the other OvnEip goes.
+func TestRivalGoes(t *testing.T) {
+	w := newWorld(t)
+	e := anEIp("a", "1")
+	w.changed(nil, e)
+	with := func(name, version string) *kubeovn.OvnEip {
+		return &kubeovn.OvnEip{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}, Status: kubeovn.OvnEipStatus{Ready: true, V6IP: "2001:db8::7"}}
+	}
+	rival := with("rival", "2")
+	w.changed(nil, rival)
+	w.changed(nil, with(eip.OvnEipName(e), "3"))
+	w.queued()
+	w.changed(rival, nil)
+	if !w.queued()[namespace+"/a"] {
+		t.Error("nobody looks")
+	}
+}
+
 // Rows of a Service concern EIps of other namespaces that have the same address.
 func TestTouchReachesSharers(t *testing.T) {
 	w := newWorld(t)
