@@ -229,7 +229,7 @@ func (h *handler) Update(u ovsdb.Updates) error {
 	if h.replica == nil {
 		return errors.New("changes before the rows")
 	}
-	if h.interests.concerned(h.replica.apply(u), h.news.dirty) || len(h.news.dirty) > 0 {
+	if h.interests.concerned(h.replica.apply(u), h.news.dirty, h.news.strays) || len(h.news.dirty)+len(h.news.strays) > 0 {
 		(*DB)(h).announce()
 	}
 	return nil

@@ -62,11 +62,14 @@ func (i *interests) index(key string, s *Service, do func(multi, string, string)
 	}
 }
 
-// concerned adds to dirty whom an update concerns, and says whether northd has reported.
-func (i *interests) concerned(t *touched, dirty set) (programmed bool) {
+// concerned adds to dirty whom an update concerns, and to strays who has rows without an
+// interest. It says whether northd has reported.
+func (i *interests) concerned(t *touched, dirty, strays set) (programmed bool) {
 	for owner := range t.owners {
 		if i.all[owner] != nil {
 			dirty[owner] = struct{}{}
+		} else {
+			strays[owner] = struct{}{}
 		}
 	}
 	for name := range t.names {

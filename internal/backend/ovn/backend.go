@@ -138,6 +138,10 @@ func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) e
 			}
 		}
 		wake(keys...)
+	}, func(strays ...string) {
+		for _, s := range strays {
+			b.placer.Written(keyOf(s))
+		}
 	})
 	running.Wait()
 	return err
@@ -185,15 +189,18 @@ func (b *Backend) Vanished(ctx context.Context, key types.NamespacedName) error 
 	return err
 }
 
-// clear removes all rows of a Service, by its name.
+// clear removes all rows of a Service, by its name. The placer hears of it also if there
+// are none: they may have gone without a commit of ours that succeeded.
 func (b *Backend) clear(ctx context.Context, key types.NamespacedName) (lb.Plan, error) {
 	defer b.db.Forget(key.String())
 	v, err := b.db.Look(&ovn.Service{Namespace: key.Namespace, Name: key.Name})
-	if err != nil || v.Plan.Empty() {
+	if err != nil {
 		return lb.Plan{}, err
 	}
-	if _, err = b.db.Commit(ctx, key.String(), v.Plan); err != nil {
-		return lb.Plan{}, err
+	if !v.Plan.Empty() {
+		if _, err = b.db.Commit(ctx, key.String(), v.Plan); err != nil {
+			return lb.Plan{}, err
+		}
 	}
 	b.placer.Written(key)
 	return v.Plan, nil

@@ -224,6 +224,22 @@ func TestRowsOfDeletedServicesGo(t *testing.T) {
 	}
 }
 
+// The placer hears that the rows of a Service are gone, whoever has removed them: its
+// address is free only then.
+func TestPlacerHearsOfRows(t *testing.T) {
+	w := newWorld(t)
+	w.server.Northd()
+	key := w.want.Service.Key
+	w.hears("they are written", func() { w.served() })
+	w.backend.Forget("u1") // as when it is deleted
+	w.hears("others have removed them", func() { w.server.Ctl("lb-del", "shalb-dev-web-tcp") })
+	w.hears("nothing is left to be removed", func() {
+		if err := w.backend.Vanished(t.Context(), key); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A database that is away for a moment is nobody's concern. If it stays away, Services
 // say so, and keep what they have.
 func TestNorthboundUnavailable(t *testing.T) {
