@@ -129,6 +129,17 @@ func (d *DB) Forget(key string) {
 	delete(d.news.waiting, key)
 }
 
+// Cfg is nb_cfg of all that is known: when northd has reached it, it has done its part for
+// every row that a look has seen.
+func (d *DB) Cfg() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.replica == nil {
+		return 0
+	}
+	return d.replica.nbCfg
+}
+
 // Programmed says whether northd has done its part for a commit.
 func (d *DB) Programmed(cfg int64) bool {
 	d.mu.Lock()

@@ -76,7 +76,8 @@ type Backend struct {
 	keys    map[types.UID]types.NamespacedName
 }
 
-// pending is a commit that northd has not confirmed.
+// pending is a commit of a Service that is not published yet: northd has not confirmed it,
+// or has just now.
 type pending struct {
 	cfg   int64
 	since time.Time

@@ -236,7 +236,8 @@ func (b *Backend) conclude(w *lb.Want, want *ovn.Service, place *Place, addresse
 }
 
 // await says how long to wait for northd before the address is published. One that is
-// published already stays so.
+// published already stays so. Rows that are as they are to be, of a Service that does not
+// publish them, were written before this process started: northd need not have them yet.
 func (b *Backend) await(s *lb.Service, key string, cfg int64, published bool, out *lb.Outcome) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -245,21 +246,23 @@ func (b *Backend) await(s *lb.Service, key string, cfg int64, published bool, ou
 		return 0
 	}
 	p, waiting := b.pending[s.UID]
-	if cfg > 0 {
-		if p.cfg = cfg; !waiting {
+	switch {
+	case cfg > 0:
+		if !waiting || b.db.Programmed(p.cfg) {
 			p.since = time.Now()
 		}
-		b.pending[s.UID], waiting = p, true
+		p.cfg = cfg
+	case !waiting:
+		p = pending{cfg: b.db.Cfg(), since: time.Now()}
 	}
-	if !waiting || b.db.Programmed(p.cfg) {
-		delete(b.pending, s.UID)
+	b.pending[s.UID] = p // until it is published, so that it is waited for once
+	if b.db.Programmed(p.cfg) {
 		return 0
 	}
 	if left := northdPatience - time.Since(p.since); left > 0 {
 		b.db.Await(key, p.cfg)
 		return left
 	}
-	delete(b.pending, s.UID)
 	out.Tell = append(out.Tell, Reasons.With(NorthdBehind, northdPatience))
 	return 0
 }

@@ -173,6 +173,24 @@ func TestNorthdBehind(t *testing.T) {
 	}
 }
 
+// A process that ended after it wrote the rows has not published them. The next one waits
+// for northd as the first would have.
+func TestNorthdIsAwaitedAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	if out := w.sync(); !out.Passing || out.Done == 0 {
+		t.Fatalf("without northd: %+v", out)
+	}
+	w.backend = New(Options{DB: w.backend.db, Placer: w})
+	if out := w.sync(); !out.Passing || out.Again <= 0 || out.Done != 0 || out.Ingress != nil {
+		t.Errorf("without northd, after a restart: %+v", out)
+	}
+	w.server.Northd()
+	w.eventually("northd wakes the Service", func() bool { return w.wakes() > 0 })
+	if out := w.sync(); out.Passing || len(out.Ingress) != 1 {
+		t.Errorf("with northd: %+v", out)
+	}
+}
+
 // A dry run tells the plan, and writes nothing.
 func TestDryRun(t *testing.T) {
 	w := newWorld(t)
