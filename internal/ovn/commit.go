@@ -76,7 +76,7 @@ func (d *DB) settled(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if in := d.interests.all[key]; in != nil {
-		in.settled = true
+		in.settled = !in.blocked
 	}
 }
 

@@ -83,9 +83,9 @@ func (d *DB) Look(s *Service) (*View, error) {
 		return nil, d.unavailable()
 	}
 	v := Examine(s, d.replica.observe(s))
-	in.standing = v.standing()
+	in.standing, in.blocked = v.standing(), v.Blocked()
 	if v.Plan.Empty() {
-		in.settled = !v.Blocked()
+		in.settled = !in.blocked
 	} else if in.settled {
 		v.Drift = true
 		d.metrics.repairs.Inc()

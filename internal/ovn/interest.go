@@ -10,6 +10,7 @@ type interest struct {
 	desired  Service
 	standing string
 	settled  bool // it was as it is to be
+	blocked  bool // it cannot be as it is to be
 	// writing counts commits under way, and touched says that something has changed
 	// meanwhile.
 	writing int

@@ -200,6 +200,9 @@ func (b *Backend) conclude(w *lb.Want, want *ovn.Service, place *Place, addresse
 	out := lb.Outcome{Condition: lb.ConditionSays, Plan: v.Plan, Done: len(v.Plan.Steps), Tell: append(tell(w, want, v), place.Tell...)}
 	if blocked := blocks(want, v); blocked != nil {
 		out.Reason = *blocked
+		if kept := kept(s, want); len(kept) < len(s.Ingress) {
+			out.Ingress = kept
+		}
 		return out
 	}
 	ingress := make([]lb.Ingress, len(addresses))
@@ -233,6 +236,15 @@ func (b *Backend) conclude(w *lb.Want, want *ovn.Service, place *Place, addresse
 		out.Owns = fmt.Sprintf("status (%s instead of %s)", list(s.Published()), list(addresses))
 	}
 	return out
+}
+
+// kept is what of the status is still so. Addresses that the Service has no more are not
+// published any longer, whatever keeps it from its new ones.
+func kept(s *lb.Service, want *ovn.Service) []lb.Ingress {
+	return slices.DeleteFunc(slices.Clone(s.Ingress), func(i lb.Ingress) bool {
+		a, err := netip.ParseAddr(i.IP)
+		return err == nil && !slices.ContainsFunc(want.Listeners, func(l ovn.Listener) bool { return l.VIP.Addr() == a })
+	})
 }
 
 // await says how long to wait for northd before the address is published. One that is

@@ -124,6 +124,31 @@ func TestPublishedAddressStays(t *testing.T) {
 	w.eventually("they can be", func() bool { out := w.sync(); return out.Reason.Ready() && !told(out, SourceRangesIgnored) })
 }
 
+// A Service that moves to an address that another has loses its former one all the same:
+// it may be somebody else's by now.
+func TestFormerAddressGoes(t *testing.T) {
+	w := newWorld(t)
+	w.server.Northd()
+	w.served()
+	w.server.Ctl("lb-add", "theirs", "168.119.17.53:80", "10.0.0.5:1", "--", "lr-lb-add", "shalb-dev", "theirs")
+	w.place.Addresses = []netip.Addr{netip.MustParseAddr("168.119.17.53")}
+	w.eventually("the other is seen", func() bool {
+		v, err := w.backend.db.Peek(desired(&w.want, &w.place, w.place.Addresses))
+		return err == nil && len(v.Conflicts) == 1
+	})
+	out := w.sync()
+	if out.Reason.Code != VIPConflict || !told(out, lb.UpdatedLoadBalancer) || strings.Contains(w.rows(), "168.119.17.52") || len(w.want.Service.Ingress) > 0 {
+		t.Errorf("%v, tells %v, rows %s, published %v", out.Reason, out.Tell, w.rows(), w.want.Service.Ingress)
+	}
+	w.server.Ctl("lb-del", "theirs")
+	w.eventually("it is served at the other", func() bool {
+		if out := w.sync(); told(out, lb.DriftRepaired) {
+			t.Errorf("tells %v", out.Tell)
+		}
+		return strings.Contains(w.rows(), "168.119.17.53")
+	})
+}
+
 // Only some networks may connect, from the first packet on, until the Service has no
 // ranges any more. The filter goes with the Service.
 func TestSourceRanges(t *testing.T) {
