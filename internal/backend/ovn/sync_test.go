@@ -76,7 +76,7 @@ func TestReasons(t *testing.T) {
 		SwitchMissing: {before: func(w *world) { w.server.Ctl("ls-del", "shalb-dev-default") },
 			after: func(w *world) { w.server.Ctl("ls-add", "shalb-dev-default") }, served: true},
 		BackendsOutside: {before: func(w *world) {
-			w.want.Endpoints = append(w.want.Endpoints, lb.Endpoint{Address: netip.MustParseAddr("192.168.1.1"), Ready: true, Ports: map[string]uint16{"http": 1}})
+			w.want.Endpoints = append(w.want.Endpoints, lb.Endpoint{Address: netip.MustParseAddr("192.168.1.1"), Ready: true, Ports: map[lb.EndpointPort]uint16{{Name: "http", Protocol: "TCP"}: 1}})
 		}, after: func(w *world) { w.want.Endpoints = w.want.Endpoints[:1] }, served: true},
 		SeveralGateways: {before: func(w *world) {
 			w.server.Ctl("lrp-add", "shalb-dev", "more", "02:00:00:00:00:03", "203.0.113.1/24", "--", "lrp-set-gateway-chassis", "more", "ch1")
@@ -304,18 +304,21 @@ func TestNorthboundUnavailable(t *testing.T) {
 	})
 }
 
-// Backends are those of the port's name and the address's family. Terminating ones serve
+// Backends are those of the port's name and protocol, and of the address's family. Terminating ones serve
 // while there are no others.
 func TestBackends(t *testing.T) {
 	end := func(address string, ready, serving bool, port string, number uint16) lb.Endpoint {
-		return lb.Endpoint{Address: netip.MustParseAddr(address), Ready: ready, Serving: serving, Ports: map[string]uint16{port: number}}
+		return lb.Endpoint{Address: netip.MustParseAddr(address), Ready: ready, Serving: serving, Ports: map[lb.EndpointPort]uint16{{Name: port, Protocol: "TCP"}: number}}
 	}
 	all := []lb.Endpoint{
 		end("10.0.0.2", true, true, "http", 8080), end("10.0.0.1", true, true, "http", 8080), end("10.0.0.1", true, true, "http", 8080),
 		end("10.0.0.3", false, true, "http", 8080), end("10.0.0.4", true, true, "other", 1), end("fd00::1", true, true, "http", 80), end("10.0.0.5", false, false, "http", 8080),
 	}
+	udp := end("10.0.0.6", true, true, "http", 8080)
+	udp.Ports = map[lb.EndpointPort]uint16{{Name: "http", Protocol: "UDP"}: 8080}
+	all = append([]lb.Endpoint{udp}, all...)
 	show := func(endpoints []lb.Endpoint, f lb.Family) (out []string) {
-		for _, b := range backends(endpoints, "http", f) {
+		for _, b := range backends(endpoints, lb.EndpointPort{Name: "http", Protocol: "TCP"}, f) {
 			out = append(out, b.String())
 		}
 		return out
@@ -323,7 +326,7 @@ func TestBackends(t *testing.T) {
 	for want, got := range map[string][]string{
 		"10.0.0.1:8080 10.0.0.2:8080": show(all, lb.IPv4),
 		"[fd00::1]:80":                show(all, lb.IPv6),
-		"10.0.0.3:8080":               show(all[3:], lb.IPv4),
+		"10.0.0.3:8080":               show(all[4:], lb.IPv4),
 	} {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%v, want %s", got, want)

@@ -78,7 +78,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{t: t, server: s, place: Place{Router: "shalb-dev", Switches: []string{"shalb-dev-default"}, Gateway: "shalb-dev-ext-public",
 		Addresses: []netip.Addr{netip.MustParseAddr("168.119.17.52")}}, want: lb.Want{Service: service()}}
-	w.want.Endpoints = []lb.Endpoint{{Address: netip.MustParseAddr("10.0.0.11"), Ready: true, Serving: true, Ports: map[string]uint16{"http": 8080}}}
+	w.want.Endpoints = []lb.Endpoint{{Address: netip.MustParseAddr("10.0.0.11"), Ready: true, Serving: true, Ports: map[lb.EndpointPort]uint16{{Name: "http", Protocol: "TCP"}: 8080}}}
 	w.connect()
 	w.backend = New(Options{DB: db, Placer: w})
 	ctx, stop := context.WithCancel(context.Background())
