@@ -86,6 +86,14 @@ func (l *ledger) forget(service types.NamespacedName) (had lb.Verdict, known boo
 	return had, known
 }
 
+// knows says whether the Service has been settled.
+func (l *ledger) knows(service types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.alloc.Verdict(service)
+	return known
+}
+
 func (l *ledger) setPools(pools []lb.Pool) {
 	l.do(func(a *ipam.Allocator) []types.NamespacedName { return a.SetPools(pools) })
 }

@@ -157,16 +157,20 @@ const handRetry = 30 * time.Second
 // hand leaves a Service that is not the backend's to others. What was made for it outside
 // goes, where the Service itself does not say that there is something.
 func (c *services) hand(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
-	err := c.backend.vanished(ctx, key)
-	switch {
-	case err == nil:
-		c.forget(key)
-		return reconcile.Result{}, nil
-	case c.memos.knows(key):
+	if err := c.backend.vanished(ctx, key); err != nil {
+		return c.unable(key, false, err)
+	}
+	c.forget(key)
+	return reconcile.Result{}, nil
+}
+
+// unable is when a Service is looked at again whose traces outside cannot be removed now;
+// holds says that it has something from pools. All Services that the backend does not
+// serve come here. While it cannot be reached, those that it never had are no failure.
+func (c *services) unable(key types.NamespacedName, holds bool, err error) (reconcile.Result, error) {
+	if holds || c.memos.knows(key) {
 		return reconcile.Result{}, fmt.Errorf("backend %s, service %s, which it does not serve: %w", c.name, key, err)
 	}
-	// All Services of other backends come here. While this one cannot be reached, none of
-	// them is a failure.
 	return reconcile.Result{RequeueAfter: handRetry}, nil
 }
 
@@ -193,8 +197,14 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 		}
 		return c.sync(ctx, w, &memo{}, held)
 	}
-	had, known := c.giveBack(s.Key)
 	m := c.memos.find(s)
+	if m != nil && m.stale(s) {
+		return reconcile.Result{}, nil
+	}
+	had, known, err := c.release(ctx, &w)
+	if err != nil {
+		return c.unable(s.Key, known, err)
+	}
 	w.Known = known || m != nil
 	if len(had.Addresses) > 0 && !s.Deleting {
 		c.events.add(reference(s), c.voice(&lb.Request{}, &had).Event(lb.AddressReleased.With(prose.Addrs(had.Addresses), c.noLongerOurs(s)), nil, nil), true)
@@ -206,10 +216,25 @@ func (c *services) leave(ctx context.Context, s *lb.Service) (reconcile.Result, 
 	if m == nil {
 		m = c.memos.of(s, held.Says, time.Now())
 	}
-	if m.stale(s) {
-		return reconcile.Result{}, nil
-	}
 	return c.sync(ctx, w, m, held)
+}
+
+// release gives back what a Service has from pools, once nothing is left of it outside:
+// until then somebody else would get an address that is still in use. In a dry run it
+// keeps everything. had is what it gave back, and known says that it had something.
+func (c *services) release(ctx context.Context, w *lb.Want) (had lb.Verdict, known bool, err error) {
+	if !c.classes.fromPools(c.name) {
+		return lb.Verdict{}, false, nil
+	}
+	key := w.Service.Key
+	if known = c.ledger.knows(key); w.Request.DryRun {
+		return lb.Verdict{}, known, nil
+	}
+	if err := c.backend.vanished(ctx, key); err != nil {
+		return lb.Verdict{}, known, err
+	}
+	had, known = c.giveBack(key)
+	return had, known, nil
 }
 
 // sync lets the backend do its part and concludes.

@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"fairlead.io/internal/backend"
+	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
@@ -78,6 +81,37 @@ func TestServiceOfAnotherClassVanishesFromBackend(t *testing.T) {
 	}
 	b.err = nil
 	if _, err := svc.Reconcile(t.Context(), request); err != nil || len(b.removed) != 1 || svc.memos.knows(s.Key) {
+		t.Errorf("removed %v, %v", b.removed, err)
+	}
+}
+
+// A Service from pools that is not served any more holds its address until what was made
+// for it is gone, and in a dry run.
+func TestAddressIsFreeWhenNothingIsLeft(t *testing.T) {
+	b := &vanisher{err: errors.New("away")}
+	web := serviceOf("web", "", true, "192.0.2.7")
+	web.Spec.Type = corev1.ServiceTypeClusterIP
+	web.Annotations = map[string]string{native.AnnotationDryRun: "true"}
+	conf := &config.Configuration{Classes: []config.Class{{Backend: "rows", Pools: []lb.Dialect{lb.Native}}}}
+	objects := objectsOf(t, web)
+	c := commonOf(classesOf(conf, map[config.Backend]backend.Backend{"rows": b}), objects, fake.NewClientset(web.DeepCopy()))
+	svc := &services{common: c, name: "rows", backend: c.classes.backends["rows"]}
+	svc.backend.Plans = true
+	s := kubeapi.Service(web)
+	c.ledger.settle(lb.Request{Service: s.Key, UID: s.UID, Families: []lb.Family{lb.IPv4}, Evidence: lb.Proven}, []netip.Addr{netip.MustParseAddr("192.0.2.7")})
+	request := reconcile.Request{NamespacedName: s.Key}
+	if _, err := svc.Reconcile(t.Context(), request); err != nil || !c.ledger.knows(s.Key) {
+		t.Errorf("a dry run gives the address back: %v", err)
+	}
+	web.Annotations = nil
+	if err := objects.Update(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := svc.Reconcile(t.Context(), request); err == nil || !c.ledger.knows(s.Key) || len(told(c.events)) > 0 {
+		t.Errorf("its address is free although it was not removed: %v", err)
+	}
+	b.err = nil
+	if _, err := svc.Reconcile(t.Context(), request); err != nil || c.ledger.knows(s.Key) || len(b.removed) != 1 || len(told(c.events)) != 1 {
 		t.Errorf("removed %v, %v", b.removed, err)
 	}
 }

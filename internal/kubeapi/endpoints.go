@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -13,10 +14,10 @@ import (
 func Endpoints(slices []discoveryv1.EndpointSlice) []lb.Endpoint {
 	var out []lb.Endpoint
 	for i := range slices {
-		ports := map[string]uint16{}
+		ports := map[lb.EndpointPort]uint16{}
 		for _, p := range slices[i].Ports {
 			if p.Port != nil {
-				ports[ptr.Deref(p.Name, "")] = uint16(*p.Port)
+				ports[lb.EndpointPort{Name: ptr.Deref(p.Name, ""), Protocol: string(ptr.Deref(p.Protocol, corev1.ProtocolTCP))}] = uint16(*p.Port)
 			}
 		}
 		for _, e := range slices[i].Endpoints {

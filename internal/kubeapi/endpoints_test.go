@@ -14,7 +14,7 @@ func TestEndpoints(t *testing.T) {
 	first := parse[discoveryv1.EndpointSlice](t, `
 metadata: {namespace: shop, name: web-abc, labels: {kubernetes.io/service-name: web}}
 addressType: IPv4
-ports: [{name: http, port: 8080}, {name: any}, {port: 53}]
+ports: [{name: http, port: 8080}, {name: any}, {port: 53, protocol: UDP}]
 endpoints:
 - {addresses: [10.0.0.1], nodeName: a}
 - {addresses: [10.0.0.2], nodeName: b, conditions: {ready: false, serving: true, terminating: true}}
@@ -28,7 +28,7 @@ ports: [{name: http, port: 8081}]
 endpoints:
 - {addresses: ["fd00::1"], nodeName: a, conditions: {ready: true}}
 `)
-	named, other := map[string]uint16{"http": 8080, "": 53}, map[string]uint16{"http": 8081}
+	named, other := map[lb.EndpointPort]uint16{{Name: "http", Protocol: "TCP"}: 8080, {Protocol: "UDP"}: 53}, map[lb.EndpointPort]uint16{{Name: "http", Protocol: "TCP"}: 8081}
 	want := []lb.Endpoint{
 		{Address: netip.MustParseAddr("10.0.0.1"), Node: "a", Ready: true, Serving: true, Ports: named},
 		{Address: netip.MustParseAddr("10.0.0.2"), Node: "b", Serving: true, Ports: named},

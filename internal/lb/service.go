@@ -182,6 +182,12 @@ type Endpoint struct {
 	// Ready endpoints take new connections; Serving ones that are not Ready are
 	// terminating.
 	Ready, Serving bool
-	// Ports by the name of the Service's port.
-	Ports map[string]uint16
+	// Ports by the name and the protocol of the Service's port.
+	Ports map[EndpointPort]uint16
+}
+
+// EndpointPort says which port of the Service a port of an endpoint serves.
+type EndpointPort struct {
+	Name     string
+	Protocol string // TCP, UDP or SCTP
 }

@@ -16,7 +16,8 @@ const (
 	// maxGroup is how many Services share a transaction. More make it hardly faster, and
 	// each takes longer.
 	maxGroup = 100
-	// commitTimeout is how long a commit may take, with what waits before it.
+	// commitTimeout is how long a plan may wait for its turn, and how long a transaction
+	// may take.
 	commitTimeout = 10 * time.Second
 )
 
@@ -34,27 +35,25 @@ type committed struct {
 // Commit makes the plan of a Service, by namespace/name, real: all of it, or nothing. cfg
 // is for Programmed. Plans that wait while transactions are under way share the next one.
 // An error that is not ErrUnavailable says that the database is not as the plan assumes;
-// the next look sees how it is.
+// the next look sees how it is. After ErrUnavailable the plan may be real all the same:
+// nobody can look until all rows were read again. ctx ends only the wait for a turn: who
+// gives up later could take an address for free whose row is about to be written.
 func (d *DB) Commit(ctx context.Context, key string, p lb.Plan) (cfg int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	turn, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	d.writing(key, 1)
 	defer d.writing(key, -1)
 	done := make(chan committed, 1)
 	select {
 	case d.jobs <- job{p, done}:
-	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: commit: %w", ErrUnavailable, context.Cause(ctx))
+	case <-turn.Done():
+		return 0, fmt.Errorf("%w: commit: %w", ErrUnavailable, context.Cause(turn))
 	}
-	select {
-	case c := <-done:
-		if c.err == nil {
-			d.settled(key)
-		}
-		return c.cfg, c.err
-	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: commit: %w", ErrUnavailable, context.Cause(ctx))
+	c := <-done
+	if c.err == nil {
+		d.settled(key)
 	}
+	return c.cfg, c.err
 }
 
 // writing counts commits of a Service. Changes that came meanwhile are looked at when the
@@ -77,7 +76,7 @@ func (d *DB) settled(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if in := d.interests.all[key]; in != nil {
-		in.settled = true
+		in.settled = !in.blocked
 	}
 }
 

@@ -83,9 +83,9 @@ func (d *DB) Look(s *Service) (*View, error) {
 		return nil, d.unavailable()
 	}
 	v := Examine(s, d.replica.observe(s))
-	in.standing = v.standing()
+	in.standing, in.blocked = v.standing(), v.Blocked()
 	if v.Plan.Empty() {
-		in.settled = !v.Blocked()
+		in.settled = !in.blocked
 	} else if in.settled {
 		v.Drift = true
 		d.metrics.repairs.Inc()
@@ -127,6 +127,17 @@ func (d *DB) Forget(key string) {
 	defer d.mu.Unlock()
 	d.interests.forget(key)
 	delete(d.news.waiting, key)
+}
+
+// Cfg is nb_cfg of all that is known: when northd has reached it, it has done its part for
+// every row that a look has seen.
+func (d *DB) Cfg() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.replica == nil {
+		return 0
+	}
+	return d.replica.nbCfg
 }
 
 // Programmed says whether northd has done its part for a commit.
@@ -229,7 +240,7 @@ func (h *handler) Update(u ovsdb.Updates) error {
 	if h.replica == nil {
 		return errors.New("changes before the rows")
 	}
-	if h.interests.concerned(h.replica.apply(u), h.news.dirty) || len(h.news.dirty) > 0 {
+	if h.interests.concerned(h.replica.apply(u), h.news.dirty, h.news.strays) || len(h.news.dirty)+len(h.news.strays) > 0 {
 		(*DB)(h).announce()
 	}
 	return nil

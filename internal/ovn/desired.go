@@ -98,7 +98,7 @@ func (s *Service) rows(networks []netip.Prefix) (rows []*LoadBalancer, outside [
 			for _, b := range l.Backends {
 				switch a := b.Addr(); {
 				case a.Is4() != l.VIP.Addr().Is4():
-				case !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) }):
+				case !within(networks, a):
 					outside = append(outside, a)
 				default:
 					backends = append(backends, b.String())
@@ -112,6 +112,10 @@ func (s *Service) rows(networks []netip.Prefix) (rows []*LoadBalancer, outside [
 	}
 	slices.SortFunc(outside, netip.Addr.Compare)
 	return rows, slices.Compact(outside)
+}
+
+func within(networks []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
 // joined are backends as the value of a VIP: sorted, so that equal ones look equal.

@@ -13,7 +13,8 @@ import (
 
 // View is how a Service stands in the database.
 type View struct {
-	// Plan makes it as it is to be. It is empty while something is in the way.
+	// Plan makes it as it is to be. While something is in the way, it only takes away
+	// addresses that the Service has no more.
 	Plan lb.Plan
 
 	RouterMissing   bool
@@ -34,7 +35,7 @@ type View struct {
 	Refused    bool
 }
 
-// Blocked says that nothing can be written.
+// Blocked says that nothing can be added.
 func (v *View) Blocked() bool { return v.RouterMissing || len(v.Conflicts) > 0 || v.Refused }
 
 // standing is what of a view is worth another look, besides its plan.
@@ -96,6 +97,7 @@ func Examine(s *Service, seen *Seen) *View {
 	v.Outside, v.RouterMissing, v.MissingSwitches, v.Gateways = outside, seen.RouterMissing, seen.MissingSwitches, seen.Gateways
 	if v.RouterMissing {
 		v.Outside = nil
+		v.retract(s, seen)
 		return v
 	}
 	v.GatewayMissing = !seen.GatewayRouter && len(seen.Gateways) == 0
@@ -118,6 +120,7 @@ func Examine(s *Service, seen *Seen) *View {
 	v.Unfiltered = cmp.Or(why, unguarded(seen.Entrances))
 	v.Refused = s.Strict && v.Unfiltered != ""
 	if v.Blocked() {
+		v.retract(s, seen)
 		return v
 	}
 	v.plan(s, rows, matches, seen)

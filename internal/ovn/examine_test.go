@@ -68,6 +68,18 @@ func TestExamine(t *testing.T) {
 		}, []string{
 			"create attachment to router other of shalb-dev-etcd-lb-tcp",
 			"delete attachments to router shalb-dev, to switch shalb-dev-default of shalb-dev-etcd-lb-tcp (new connections)"}},
+		"another address, which another has": {func(s *Service, seen *Seen) {
+			s.Listeners[0].VIP = netip.MustParseAddrPort("168.119.17.53:2379")
+			own(seen, made("a"))
+			seen.Rivals = []Rival{{VIP: "168.119.17.53:2379", Protocol: "tcp", UUID: "b", Name: "theirs", On: router}}
+		}, []string{"delete load balancer shalb-dev-etcd-lb-tcp (new connections)"}},
+		"one address more and one less, on a router that is gone": {func(s *Service, seen *Seen) {
+			l := made("a")
+			l.VIPs["168.119.17.60:2379"] = ""
+			own(seen, l)
+			s.Listeners = append(s.Listeners, listener("tcp", "168.119.17.53:2379", "10.0.0.11:2379"))
+			seen.RouterMissing, seen.Holders = true, nil
+		}, []string{"update load balancer shalb-dev-etcd-lb-tcp: 168.119.17.60:2379 none → removed (new connections)"}},
 		"no router": {func(_ *Service, seen *Seen) { seen.RouterMissing, seen.Holders = true, nil }, nil},
 		"taken over": {func(s *Service, seen *Seen) {
 			s.TakeOver = []netip.Addr{netip.MustParseAddr("168.119.17.52")}

@@ -89,6 +89,28 @@ func TestAddressChanges(t *testing.T) {
 	}
 }
 
+// A Service that was forgotten is reported, and not woken, if its row changes all the same.
+func TestStraysAreReported(t *testing.T) {
+	s := newProject(t)
+	w := web()
+	k := keep(t, "c1", []string{s.Endpoint()}, w)
+	k.settled("created")
+	k.eventually("its own commit was seen", func() bool { return k.view(w) != nil })
+	k.mu.Lock()
+	delete(k.services, w.Key())
+	if len(k.strays) > 0 {
+		t.Errorf("strays %v", k.strays)
+	}
+	k.mu.Unlock()
+	before := k.wakes()
+	k.db.Forget(w.Key())
+	s.Ctl("lb-del", "shalb-dev-etcd-lb-tcp")
+	k.eventually("reported", func() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.strays.has(w.Key()) })
+	if n := k.wakes() - before; n != 0 {
+		t.Errorf("%d wakes", n)
+	}
+}
+
 // A database without what only some versions of OVN have is used without. One that lacks
 // what is needed says so, until it has it.
 func TestOtherSchemas(t *testing.T) {

@@ -10,6 +10,7 @@ type interest struct {
 	desired  Service
 	standing string
 	settled  bool // it was as it is to be
+	blocked  bool // it cannot be as it is to be
 	// writing counts commits under way, and touched says that something has changed
 	// meanwhile.
 	writing int
@@ -62,11 +63,14 @@ func (i *interests) index(key string, s *Service, do func(multi, string, string)
 	}
 }
 
-// concerned adds to dirty whom an update concerns, and says whether northd has reported.
-func (i *interests) concerned(t *touched, dirty set) (programmed bool) {
+// concerned adds to dirty whom an update concerns, and to strays who has rows without an
+// interest. It says whether northd has reported.
+func (i *interests) concerned(t *touched, dirty, strays set) (programmed bool) {
 	for owner := range t.owners {
 		if i.all[owner] != nil {
 			dirty[owner] = struct{}{}
+		} else {
+			strays[owner] = struct{}{}
 		}
 	}
 	for name := range t.names {

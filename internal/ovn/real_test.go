@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +219,13 @@ func TestPlaceIsWaitedFor(t *testing.T) {
 		return !v.GatewayMissing && len(v.MissingSwitches) == 0 && len(v.Outside) == 1 && v.Outside[0] == netip.MustParseAddr("192.168.1.1")
 	})
 	k.settled("it came")
+	reached, err := k.db.Reached(w.Router, w.Listeners)
+	if err != nil || len(reached) != 1 || !slices.Equal(reached[0].Backends, w.Listeners[0].Backends[:2]) || len(w.Listeners[0].Backends) != 3 {
+		t.Errorf("reached are %v, %v", reached, err)
+	}
+	if reached, err := k.db.Reached("moon", w.Listeners); err != nil || len(reached[0].Backends) != 0 {
+		t.Errorf("reached are %v, %v", reached, err)
+	}
 	if got, want := columns(s, "shalb-dev-etcd-lb-tcp", "vips"), `"168.119.17.52:2379=10.0.0.11:2379,10.0.0.12:2379"`; got != want {
 		t.Errorf("vips %s, want %s", got, want)
 	}

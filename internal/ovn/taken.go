@@ -83,4 +83,21 @@ func (d *DB) Serves(service string) ([]Listener, error) {
 	return out, nil
 }
 
+// Reached are listeners without the backends that a router does not reach: rows do not have
+// them either.
+func (d *DB) Reached(router string, listeners []Listener) ([]Listener, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.replica == nil {
+		return nil, d.unavailable()
+	}
+	var seen Seen
+	d.replica.observePlace(&Service{Router: router}, &seen)
+	out := slices.Clone(listeners)
+	for i := range out {
+		out[i].Backends = slices.DeleteFunc(slices.Clone(out[i].Backends), func(b netip.AddrPort) bool { return !within(seen.Networks, b.Addr()) })
+	}
+	return out, nil
+}
+
 func (t *Taken) text() string { return t.VIP.String() + " " + t.Protocol + " " + t.Service }

@@ -60,6 +60,26 @@ func (v *View) update(s *Service, row *LoadBalancer, m matched, cluster string) 
 	v.add(step)
 }
 
+// retract takes VIPs away whose addresses the Service has no more: they may be somebody
+// else's by now, whatever keeps the Service from its new ones.
+func (v *View) retract(s *Service, seen *Seen) {
+	for _, l := range seen.Owned {
+		kept := maps.Clone(l.VIPs)
+		maps.DeleteFunc(kept, func(vip, _ string) bool {
+			return !slices.ContainsFunc(s.Listeners, func(have Listener) bool { return have.VIP.Addr() == vipAddr(vip) })
+		})
+		changes, removed := vipChanges(l.VIPs, kept)
+		switch {
+		case !removed:
+		case len(kept) == 0:
+			v.remove(l, "")
+		default:
+			v.add(lb.Step{Verb: lb.VerbUpdate, Kind: kindBalancer, Name: l.Name, ID: l.UUID, Impact: lb.ImpactNewConnections, Changes: changes,
+				Body: change{l, map[string]any{"vips": ovsdb.MapOf(kept)}, false}})
+		}
+	}
+}
+
 // nothing is how plans show what is not there.
 const nothing = "none"
 

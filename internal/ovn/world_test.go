@@ -69,6 +69,7 @@ type keeper struct {
 	looks    map[string]int
 	commits  int
 	woken    map[string]int
+	strays   set
 	queue    workqueue.TypedInterface[string]
 	stop     func()
 }
@@ -88,14 +89,14 @@ func keepWith(t testing.TB, cluster string, endpoints []string, files ovsdb.TLSF
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keeper{t: t, db: db, services: map[string]*Service{}, views: map[string]*View{}, looks: map[string]int{}, woken: map[string]int{}, queue: workqueue.NewTyped[string]()}
+	k := &keeper{t: t, db: db, services: map[string]*Service{}, views: map[string]*View{}, looks: map[string]int{}, woken: map[string]int{}, strays: set{}, queue: workqueue.NewTyped[string]()}
 	for _, s := range services {
 		k.services[s.Key()] = s
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { db.Run(ctx) })
-	running.Go(func() { db.Watch(ctx, k.wake) })
+	running.Go(func() { db.Watch(ctx, k.wake, k.stray) })
 	for range 8 {
 		running.Go(func() {
 			for {
@@ -122,6 +123,14 @@ func (k *keeper) wake(keys ...string) {
 	for _, key := range keys {
 		k.woken[key]++
 		k.queue.Add(key)
+	}
+}
+
+func (k *keeper) stray(keys ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, key := range keys {
+		k.strays[key] = struct{}{}
 	}
 }
 

@@ -110,8 +110,7 @@ func (c *Client) serve(ctx context.Context, e Endpoint) (began time.Time, err er
 	c.options.Log.Info("connected to the database", "endpoint", e.String(), "schema", s.schema.Version)
 	err = s.keep(ctx)
 	c.set(nil, err)
-	s.wait()
-	c.options.Handler.End(err)
+	s.end(err)
 	return began, err
 }
 
@@ -129,7 +128,9 @@ func (c *Client) Err() error {
 }
 
 // Transact commits operations, or nothing of them. A TransactionError says that the
-// server refused. After any other error they may have been committed.
+// server refused. After any other error they may have been committed, or may be later:
+// the connection is closed, and Transact returns when the handler has been told, so that
+// nobody takes what it knew for what there is.
 func (c *Client) Transact(ctx context.Context, operations ...Operation) ([]Result, error) {
 	c.mu.Lock()
 	s, why := c.session, c.why
@@ -143,10 +144,20 @@ func (c *Client) Transact(ctx context.Context, operations ...Operation) ([]Resul
 		params = append(params, o)
 	}
 	raw, err := s.conn.call(ctx, "transact", params, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, s.endpoint, err)
+	if err == nil {
+		var results []Result
+		if results, err = parseResults(raw, len(operations)); err == nil || refused(err) {
+			return results, err
+		}
 	}
-	return parseResults(raw, len(operations))
+	s.conn.close(err)
+	<-s.over
+	return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, s.endpoint, err)
+}
+
+func refused(err error) bool {
+	_, is := errors.AsType[*TransactionError](err)
+	return is
 }
 
 func pause(ctx context.Context, d time.Duration) {

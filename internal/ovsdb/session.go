@@ -29,6 +29,7 @@ type session struct {
 	conn     *conn
 	schema   Schema
 	reader   sync.WaitGroup
+	over     chan struct{} // closed when the handler knows that the session has ended
 
 	// Of the reader only.
 	began  bool                      // the handler has all rows
@@ -48,20 +49,26 @@ func connect(ctx context.Context, e Endpoint, o *Options, usable func(*session))
 	if err != nil {
 		return nil, err
 	}
-	s := &session{endpoint: e, database: o.Database, handler: o.Handler, usable: usable, states: map[string]*databaseState{}}
+	s := &session{endpoint: e, database: o.Database, handler: o.Handler, usable: usable, over: make(chan struct{}), states: map[string]*databaseState{}}
 	s.conn = newConn(c, s.notified)
 	s.reader.Go(s.conn.read)
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
 	if err := s.setUp(ctx); err != nil {
 		s.conn.close(err)
-		s.wait()
-		if s.began {
-			s.handler.End(err)
-		}
+		s.end(err)
 		return nil, err
 	}
 	return s, nil
+}
+
+// end tells the handler, once nothing of the session runs any more.
+func (s *session) end(why error) {
+	s.wait()
+	if s.began {
+		s.handler.End(why)
+	}
+	close(s.over)
 }
 
 func (s *session) setUp(ctx context.Context) error {

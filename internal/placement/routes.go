@@ -22,14 +22,20 @@ func (p *Placer) route(ctx context.Context, w *lb.Want, view *eip.View, at *back
 	if vpc == nil {
 		return nil
 	}
-	wanted := served(backendovn.Listeners(w, slices.Concat(at.Addresses, at.Former)...))
+	listeners, err := p.db.Reached(at.Router, backendovn.Listeners(w, slices.Concat(at.Addresses, at.Former)...))
+	if errors.Is(err, ovn.ErrUnavailable) {
+		return nil // the rows cannot be written either, and that is reported
+	} else if err != nil {
+		return err
+	}
+	wanted := served(listeners)
 	needed := routes.Needed(wanted, view.Subnets, view.Place.Subnet)
 	if len(needed) == 0 && !slices.Contains(routes.Services(vpc), key.String()) {
 		return nil
 	}
 	has, err := p.served(key)
 	if errors.Is(err, ovn.ErrUnavailable) {
-		return nil // the rows cannot be written either, and that is reported
+		return nil // as above
 	} else if err != nil {
 		return err
 	}

@@ -86,13 +86,17 @@ func (p *Projects) served(key types.NamespacedName) ([]routes.Served, bool) {
 func (p *Projects) unroute(ctx context.Context, vpc string) error {
 	p.mu.Lock()
 	v := p.book.GetVpc(vpc)
+	p.mu.Unlock()
+	if v == nil {
+		return nil
+	}
+	listed := routes.Services(v) // without the lock: the list may be long
 	var gone []types.NamespacedName
-	if v != nil {
-		for _, text := range routes.Services(v) {
-			namespace, name, _ := strings.Cut(text, "/")
-			if key := (types.NamespacedName{Namespace: namespace, Name: name}); p.book.Claim(key) == nil {
-				gone = append(gone, key)
-			}
+	p.mu.Lock()
+	for _, text := range listed {
+		namespace, name, _ := strings.Cut(text, "/")
+		if key := (types.NamespacedName{Namespace: namespace, Name: name}); p.book.Claim(key) == nil {
+			gone = append(gone, key)
 		}
 	}
 	p.mu.Unlock()

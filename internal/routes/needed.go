@@ -3,6 +3,7 @@ package routes
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ const (
 	// all that a pod sends, come after it.
 	priority = 30010
 	reroute  = "reroute"
+	// maxRoutes is how many a Service may have. All of a Vpc are listed in one annotation,
+	// and pods of one Service must not use it up.
+	maxRoutes = 500
 )
 
 // Served is an address of a Service, with the backends that serve it.
@@ -28,24 +32,27 @@ type Served struct {
 
 // Needed are the routes for backends that serve addresses of other external subnets than
 // the default one, sorted. Without a default one there are none: nobody knows where
-// replies leave.
-func Needed(served []Served, subnets []*kubeovn.Subnet, standard string) (out []kubeovn.PolicyRoute) {
+// replies leave. There are at most maxRoutes; of more, those for what is served first count.
+func Needed(served []Served, subnets []*kubeovn.Subnet, standard string) []kubeovn.PolicyRoute {
 	if standard == "" {
 		return nil
 	}
+	seen := map[kubeovn.PolicyRoute]struct{}{}
 	for _, s := range served {
 		via, ok := gateway(s.VIP, subnets, standard)
 		if !ok {
 			continue
 		}
 		for _, b := range s.Backends {
+			if len(seen) == maxRoutes {
+				break
+			}
 			if lb.FamilyOf(b.Addr()) == lb.FamilyOf(s.VIP) {
-				out = append(out, route(s.Protocol, b, via))
+				seen[route(s.Protocol, b, via)] = struct{}{}
 			}
 		}
 	}
-	slices.SortFunc(out, compare)
-	return slices.Compact(out)
+	return slices.SortedFunc(maps.Keys(seen), compare)
 }
 
 // route is the one for the replies of a backend. It leaves all else that the same pod

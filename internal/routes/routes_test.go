@@ -48,6 +48,19 @@ func texts(routes []kubeovn.PolicyRoute) (out []string) {
 	return out
 }
 
+// A Service with very many backends does not fill the Vpc, and what it is to have comes
+// before what it has.
+func TestRoutesAreLimited(t *testing.T) {
+	wanted, has := at("168.119.17.52", "tcp"), at("168.119.17.52", "tcp", "10.0.0.11:1")
+	for i := range uint16(2 * maxRoutes) {
+		wanted.Backends = append(wanted.Backends, netip.AddrPortFrom(netip.MustParseAddr("10.0.0.12"), 1+i))
+	}
+	all, needed := Needed([]Served{wanted, has}, external, "ext-cloud"), Needed([]Served{wanted}, external, "ext-cloud")
+	if len(all) != maxRoutes || !slices.Equal(all, needed) {
+		t.Errorf("%d routes, %d for what it is to have", len(all), len(needed))
+	}
+}
+
 // Only replies to addresses of another external subnet than the default one need a route.
 func TestNeeded(t *testing.T) {
 	served := []Served{

@@ -163,7 +163,7 @@ func (n *northbound) keep(ctx context.Context) (*keeper, error) {
 			for _, key := range keys {
 				k.queue.Add(key)
 			}
-		})
+		}, func(...string) {})
 	})
 	for range inFlight {
 		running.Go(func() {

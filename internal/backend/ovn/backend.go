@@ -76,7 +76,8 @@ type Backend struct {
 	keys    map[types.UID]types.NamespacedName
 }
 
-// pending is a commit that northd has not confirmed.
+// pending is a commit of a Service that is not published yet: northd has not confirmed it,
+// or has just now.
 type pending struct {
 	cfg   int64
 	since time.Time
@@ -138,6 +139,10 @@ func (b *Backend) Run(ctx context.Context, wake func(...types.NamespacedName)) e
 			}
 		}
 		wake(keys...)
+	}, func(strays ...string) {
+		for _, s := range strays {
+			b.placer.Written(keyOf(s))
+		}
 	})
 	running.Wait()
 	return err
@@ -185,15 +190,18 @@ func (b *Backend) Vanished(ctx context.Context, key types.NamespacedName) error 
 	return err
 }
 
-// clear removes all rows of a Service, by its name.
+// clear removes all rows of a Service, by its name. The placer hears of it also if there
+// are none: they may have gone without a commit of ours that succeeded.
 func (b *Backend) clear(ctx context.Context, key types.NamespacedName) (lb.Plan, error) {
 	defer b.db.Forget(key.String())
 	v, err := b.db.Look(&ovn.Service{Namespace: key.Namespace, Name: key.Name})
-	if err != nil || v.Plan.Empty() {
+	if err != nil {
 		return lb.Plan{}, err
 	}
-	if _, err = b.db.Commit(ctx, key.String(), v.Plan); err != nil {
-		return lb.Plan{}, err
+	if !v.Plan.Empty() {
+		if _, err = b.db.Commit(ctx, key.String(), v.Plan); err != nil {
+			return lb.Plan{}, err
+		}
 	}
 	b.placer.Written(key)
 	return v.Plan, nil

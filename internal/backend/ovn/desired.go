@@ -30,7 +30,7 @@ func desired(w *lb.Want, p *Place, addresses []netip.Addr) *ovn.Service {
 		}
 		for _, a := range slices.Concat(addresses, p.Former) {
 			out.Listeners = append(out.Listeners, ovn.Listener{
-				Protocol: protocol, VIP: netip.AddrPortFrom(a, port.Number), Backends: backends(w.Endpoints, port.Name, lb.FamilyOf(a)),
+				Protocol: protocol, VIP: netip.AddrPortFrom(a, port.Number), Backends: backends(w.Endpoints, lb.EndpointPort{Name: port.Name, Protocol: port.Protocol}, lb.FamilyOf(a)),
 			})
 		}
 	}
@@ -42,9 +42,9 @@ func Listeners(w *lb.Want, addresses ...netip.Addr) []ovn.Listener {
 	return desired(w, &Place{}, addresses).Listeners
 }
 
-// backends serve a port, by its name. Those that are terminating serve while there are no
+// backends serve a port, by its name and protocol. Those that are terminating serve while there are no
 // others.
-func backends(endpoints []lb.Endpoint, port string, family lb.Family) (out []netip.AddrPort) {
+func backends(endpoints []lb.Endpoint, port lb.EndpointPort, family lb.Family) (out []netip.AddrPort) {
 	var last []netip.AddrPort
 	for _, e := range endpoints {
 		number, has := e.Ports[port]

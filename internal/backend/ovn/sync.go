@@ -200,6 +200,9 @@ func (b *Backend) conclude(w *lb.Want, want *ovn.Service, place *Place, addresse
 	out := lb.Outcome{Condition: lb.ConditionSays, Plan: v.Plan, Done: len(v.Plan.Steps), Tell: append(tell(w, want, v), place.Tell...)}
 	if blocked := blocks(want, v); blocked != nil {
 		out.Reason = *blocked
+		if kept := kept(s, want); len(kept) < len(s.Ingress) {
+			out.Ingress = kept
+		}
 		return out
 	}
 	ingress := make([]lb.Ingress, len(addresses))
@@ -235,8 +238,18 @@ func (b *Backend) conclude(w *lb.Want, want *ovn.Service, place *Place, addresse
 	return out
 }
 
+// kept is what of the status is still so. Addresses that the Service has no more are not
+// published any longer, whatever keeps it from its new ones.
+func kept(s *lb.Service, want *ovn.Service) []lb.Ingress {
+	return slices.DeleteFunc(slices.Clone(s.Ingress), func(i lb.Ingress) bool {
+		a, err := netip.ParseAddr(i.IP)
+		return err == nil && !slices.ContainsFunc(want.Listeners, func(l ovn.Listener) bool { return l.VIP.Addr() == a })
+	})
+}
+
 // await says how long to wait for northd before the address is published. One that is
-// published already stays so.
+// published already stays so. Rows that are as they are to be, of a Service that does not
+// publish them, were written before this process started: northd need not have them yet.
 func (b *Backend) await(s *lb.Service, key string, cfg int64, published bool, out *lb.Outcome) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -245,21 +258,23 @@ func (b *Backend) await(s *lb.Service, key string, cfg int64, published bool, ou
 		return 0
 	}
 	p, waiting := b.pending[s.UID]
-	if cfg > 0 {
-		if p.cfg = cfg; !waiting {
+	switch {
+	case cfg > 0:
+		if !waiting || b.db.Programmed(p.cfg) {
 			p.since = time.Now()
 		}
-		b.pending[s.UID], waiting = p, true
+		p.cfg = cfg
+	case !waiting:
+		p = pending{cfg: b.db.Cfg(), since: time.Now()}
 	}
-	if !waiting || b.db.Programmed(p.cfg) {
-		delete(b.pending, s.UID)
+	b.pending[s.UID] = p // until it is published, so that it is waited for once
+	if b.db.Programmed(p.cfg) {
 		return 0
 	}
 	if left := northdPatience - time.Since(p.since); left > 0 {
 		b.db.Await(key, p.cfg)
 		return left
 	}
-	delete(b.pending, s.UID)
 	out.Tell = append(out.Tell, Reasons.With(NorthdBehind, northdPatience))
 	return 0
 }

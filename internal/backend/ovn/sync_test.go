@@ -76,7 +76,7 @@ func TestReasons(t *testing.T) {
 		SwitchMissing: {before: func(w *world) { w.server.Ctl("ls-del", "shalb-dev-default") },
 			after: func(w *world) { w.server.Ctl("ls-add", "shalb-dev-default") }, served: true},
 		BackendsOutside: {before: func(w *world) {
-			w.want.Endpoints = append(w.want.Endpoints, lb.Endpoint{Address: netip.MustParseAddr("192.168.1.1"), Ready: true, Ports: map[string]uint16{"http": 1}})
+			w.want.Endpoints = append(w.want.Endpoints, lb.Endpoint{Address: netip.MustParseAddr("192.168.1.1"), Ready: true, Ports: map[lb.EndpointPort]uint16{{Name: "http", Protocol: "TCP"}: 1}})
 		}, after: func(w *world) { w.want.Endpoints = w.want.Endpoints[:1] }, served: true},
 		SeveralGateways: {before: func(w *world) {
 			w.server.Ctl("lrp-add", "shalb-dev", "more", "02:00:00:00:00:03", "203.0.113.1/24", "--", "lrp-set-gateway-chassis", "more", "ch1")
@@ -122,6 +122,31 @@ func TestPublishedAddressStays(t *testing.T) {
 	}
 	w.connect()
 	w.eventually("they can be", func() bool { out := w.sync(); return out.Reason.Ready() && !told(out, SourceRangesIgnored) })
+}
+
+// A Service that moves to an address that another has loses its former one all the same:
+// it may be somebody else's by now.
+func TestFormerAddressGoes(t *testing.T) {
+	w := newWorld(t)
+	w.server.Northd()
+	w.served()
+	w.server.Ctl("lb-add", "theirs", "168.119.17.53:80", "10.0.0.5:1", "--", "lr-lb-add", "shalb-dev", "theirs")
+	w.place.Addresses = []netip.Addr{netip.MustParseAddr("168.119.17.53")}
+	w.eventually("the other is seen", func() bool {
+		v, err := w.backend.db.Peek(desired(&w.want, &w.place, w.place.Addresses))
+		return err == nil && len(v.Conflicts) == 1
+	})
+	out := w.sync()
+	if out.Reason.Code != VIPConflict || !told(out, lb.UpdatedLoadBalancer) || strings.Contains(w.rows(), "168.119.17.52") || len(w.want.Service.Ingress) > 0 {
+		t.Errorf("%v, tells %v, rows %s, published %v", out.Reason, out.Tell, w.rows(), w.want.Service.Ingress)
+	}
+	w.server.Ctl("lb-del", "theirs")
+	w.eventually("it is served at the other", func() bool {
+		if out := w.sync(); told(out, lb.DriftRepaired) {
+			t.Errorf("tells %v", out.Tell)
+		}
+		return strings.Contains(w.rows(), "168.119.17.53")
+	})
 }
 
 // Only some networks may connect, from the first packet on, until the Service has no
@@ -170,6 +195,24 @@ func TestNorthdBehind(t *testing.T) {
 	w.backend.mu.Unlock()
 	if out := w.sync(); len(out.Ingress) != 1 || !told(out, NorthdBehind) {
 		t.Errorf("%+v", out)
+	}
+}
+
+// A process that ended after it wrote the rows has not published them. The next one waits
+// for northd as the first would have.
+func TestNorthdIsAwaitedAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	if out := w.sync(); !out.Passing || out.Done == 0 {
+		t.Fatalf("without northd: %+v", out)
+	}
+	w.backend = New(Options{DB: w.backend.db, Placer: w})
+	if out := w.sync(); !out.Passing || out.Again <= 0 || out.Done != 0 || out.Ingress != nil {
+		t.Errorf("without northd, after a restart: %+v", out)
+	}
+	w.server.Northd()
+	w.eventually("northd wakes the Service", func() bool { return w.wakes() > 0 })
+	if out := w.sync(); out.Passing || len(out.Ingress) != 1 {
+		t.Errorf("with northd: %+v", out)
 	}
 }
 
@@ -224,6 +267,22 @@ func TestRowsOfDeletedServicesGo(t *testing.T) {
 	}
 }
 
+// The placer hears that the rows of a Service are gone, whoever has removed them: its
+// address is free only then.
+func TestPlacerHearsOfRows(t *testing.T) {
+	w := newWorld(t)
+	w.server.Northd()
+	key := w.want.Service.Key
+	w.hears("they are written", func() { w.served() })
+	w.backend.Forget("u1") // as when it is deleted
+	w.hears("others have removed them", func() { w.server.Ctl("lb-del", "shalb-dev-web-tcp") })
+	w.hears("nothing is left to be removed", func() {
+		if err := w.backend.Vanished(t.Context(), key); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A database that is away for a moment is nobody's concern. If it stays away, Services
 // say so, and keep what they have.
 func TestNorthboundUnavailable(t *testing.T) {
@@ -245,18 +304,21 @@ func TestNorthboundUnavailable(t *testing.T) {
 	})
 }
 
-// Backends are those of the port's name and the address's family. Terminating ones serve
+// Backends are those of the port's name and protocol, and of the address's family. Terminating ones serve
 // while there are no others.
 func TestBackends(t *testing.T) {
 	end := func(address string, ready, serving bool, port string, number uint16) lb.Endpoint {
-		return lb.Endpoint{Address: netip.MustParseAddr(address), Ready: ready, Serving: serving, Ports: map[string]uint16{port: number}}
+		return lb.Endpoint{Address: netip.MustParseAddr(address), Ready: ready, Serving: serving, Ports: map[lb.EndpointPort]uint16{{Name: port, Protocol: "TCP"}: number}}
 	}
 	all := []lb.Endpoint{
 		end("10.0.0.2", true, true, "http", 8080), end("10.0.0.1", true, true, "http", 8080), end("10.0.0.1", true, true, "http", 8080),
 		end("10.0.0.3", false, true, "http", 8080), end("10.0.0.4", true, true, "other", 1), end("fd00::1", true, true, "http", 80), end("10.0.0.5", false, false, "http", 8080),
 	}
+	udp := end("10.0.0.6", true, true, "http", 8080)
+	udp.Ports = map[lb.EndpointPort]uint16{{Name: "http", Protocol: "UDP"}: 8080}
+	all = append([]lb.Endpoint{udp}, all...)
 	show := func(endpoints []lb.Endpoint, f lb.Family) (out []string) {
-		for _, b := range backends(endpoints, "http", f) {
+		for _, b := range backends(endpoints, lb.EndpointPort{Name: "http", Protocol: "TCP"}, f) {
 			out = append(out, b.String())
 		}
 		return out
@@ -264,7 +326,7 @@ func TestBackends(t *testing.T) {
 	for want, got := range map[string][]string{
 		"10.0.0.1:8080 10.0.0.2:8080": show(all, lb.IPv4),
 		"[fd00::1]:80":                show(all, lb.IPv6),
-		"10.0.0.3:8080":               show(all[3:], lb.IPv4),
+		"10.0.0.3:8080":               show(all[4:], lb.IPv4),
 	} {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%v, want %s", got, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,16 +31,35 @@ type world struct {
 	place   Place
 	want    lb.Want
 
-	mu    sync.Mutex
-	woken []types.NamespacedName
-	all   int
+	mu      sync.Mutex
+	written []types.NamespacedName
+	woken   []types.NamespacedName
+	all     int
 }
 
 // Place is the same for all Services.
 func (w *world) Place(context.Context, *lb.Want) (Place, error) { return w.place, nil }
 
-// Written is of no concern.
-func (w *world) Written(...types.NamespacedName) {}
+// Written is noted.
+func (w *world) Written(services ...types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written = append(w.written, services...)
+}
+
+// hears does something, and waits until the placer has heard of the Service.
+func (w *world) hears(what string, do func()) {
+	w.t.Helper()
+	w.mu.Lock()
+	w.written = nil
+	w.mu.Unlock()
+	do()
+	w.eventually("the placer hears: "+what, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.Contains(w.written, w.want.Service.Key)
+	})
+}
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -58,7 +78,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{t: t, server: s, place: Place{Router: "shalb-dev", Switches: []string{"shalb-dev-default"}, Gateway: "shalb-dev-ext-public",
 		Addresses: []netip.Addr{netip.MustParseAddr("168.119.17.52")}}, want: lb.Want{Service: service()}}
-	w.want.Endpoints = []lb.Endpoint{{Address: netip.MustParseAddr("10.0.0.11"), Ready: true, Serving: true, Ports: map[string]uint16{"http": 8080}}}
+	w.want.Endpoints = []lb.Endpoint{{Address: netip.MustParseAddr("10.0.0.11"), Ready: true, Serving: true, Ports: map[lb.EndpointPort]uint16{{Name: "http", Protocol: "TCP"}: 8080}}}
 	w.connect()
 	w.backend = New(Options{DB: db, Placer: w})
 	ctx, stop := context.WithCancel(context.Background())
