@@ -36,9 +36,10 @@ func newTags(c *cloud.Client) *Tags {
 	t := &Tags{Collection: collection(c, "tag", "tags/", "", func(t *Tag) string { return t.UUID })}
 	t.ListCache = cloud.NewListCache(t.List, t.ID)
 	t.changes = cloud.NewBatches(func(ctx context.Context, _ string, b *cloud.Batch[[]TagChange]) []cloud.Outcome[[]Tag] {
-		// The list after the last batch is as good. Others go on with what they know.
+		// The list after the last batch is not good enough: another cluster may have changed
+		// a tag since, and a write would undo that. Others go on with what they know.
 		began := time.Now()
-		now, err := t.Since(ctx, began.Add(-cloud.MissAge), time.Time{})
+		now, err := t.Since(ctx, began, time.Time{})
 		b.Gather(ctx, time.Since(began))
 		return t.changeAll(ctx, b.Take(), now, err)
 	})

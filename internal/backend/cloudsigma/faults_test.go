@@ -174,7 +174,7 @@ func TestCalls(t *testing.T) {
 			got[s.name] = fmt.Sprintf("%d, %d of them writes", len(w.sim.Log()), w.sim.Writes())
 		})
 	}
-	want := map[string]string{"create": "8, 4 of them writes", "move": "4, 2 of them writes", "delete": "8, 4 of them writes", "another address": "15, 8 of them writes"}
+	want := map[string]string{"create": "8, 4 of them writes", "move": "4, 2 of them writes", "delete": "8, 4 of them writes", "another address": "16, 8 of them writes"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -99,10 +99,13 @@ func TestFirstStartIsFinished(t *testing.T) {
 	stop := start(t, provided)
 	eventually(t, "older", "is noted", func(s *corev1.Service) bool { return proven(s) && given("10.99.0.1")(s) })
 	eventually(t, "younger", "has another", given("10.26.0.1"))
-	secret, err := theRig.Kube.CoreV1().Secrets("kube-system").Get(t.Context(), notary.Secret, metav1.GetOptions{})
-	if err != nil || string(secret.Data["imported"]) != "true" || string(secret.Data["key"]) != "0123456789abcdef0123456789abcdef" {
-		t.Errorf("the first start is not finished: %v, %v", secret, err)
-	}
+	rig.Eventually(t, "the first start is finished", func() error {
+		secret, err := theRig.Kube.CoreV1().Secrets("kube-system").Get(t.Context(), notary.Secret, metav1.GetOptions{})
+		if err == nil && (string(secret.Data["imported"]) != "true" || string(secret.Data["key"]) != "0123456789abcdef0123456789abcdef") {
+			err = fmt.Errorf("the Secret has %q", secret.Data)
+		}
+		return err
+	})
 	stop()
 	create(t, left("late", "10.99.0.2"))
 	start(t, provided)
