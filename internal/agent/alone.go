@@ -138,13 +138,12 @@ func (s *solitude) allows(addr netip.Addr, ifaces []string, now time.Time) bool 
 func (s *segment) judge(asked []netip.Addr, living map[netip.Addr]bool, witness, fenced bool) {
 	s.asking, s.living = false, len(living) > 0
 	s.rounds++
-	if !s.living {
+	if !s.living || !witness {
 		clear(s.denied)
 	}
 	if !witness {
 		s.missed++
 		clear(s.silent)
-		clear(s.denied)
 		return
 	}
 	s.missed = 0

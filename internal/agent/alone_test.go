@@ -220,37 +220,29 @@ func TestAloneIsNotHeard(t *testing.T) {
 	})
 }
 
-// The kubelet of a lost node that announces what it has is late: that it is not Ready
-// does not mean that it is dead. When it falls silent it is.
-func TestAloneHearsWhatIsNotReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startPair(t, "b")
-		r.group.die("b")
-		after(100 * time.Millisecond)
-		r.announcer.say(News{Addr: vip, MAC: macs["b"], Interface: "eth0", Asks: true})
-		synctest.Wait()
-		b := nodeObject("b", "192.0.2.2")
-		b.Status.Conditions[0].Status = corev1.ConditionUnknown
-		r.cluster.put(b)
-		r.changed(b)
-		after(heardFor / 2)
-		r.has("b was heard", false)
-		after(heardFor)
-		r.has("b is silent", true)
-	})
-}
-
 // A lost node that asks for addresses lives, although it does not hear this one's
-// questions.
+// questions, also if its kubelet is late and it is not Ready. When it falls silent it is
+// followed.
 func TestAloneHearsQuestions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startPair(t, "b")
-		r.group.die("b")
-		after(100 * time.Millisecond)
-		r.announcer.say(News{Addr: vip, MAC: macs["b"], Interface: "eth0", Asks: true})
-		after(10 * time.Second)
-		r.has("b asks", false)
-	})
+	for _, ready := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionUnknown} {
+		t.Run("Ready is "+string(ready), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startPair(t, "b")
+				r.group.die("b")
+				after(100 * time.Millisecond)
+				r.announcer.say(News{Addr: vip, MAC: macs["b"], Interface: "eth0", Asks: true})
+				synctest.Wait()
+				b := nodeObject("b", "192.0.2.2")
+				b.Status.Conditions[0].Status = ready
+				r.cluster.put(b)
+				r.changed(b)
+				after(10 * time.Second)
+				r.has("b asks", false)
+				after(heardFor)
+				r.has("b is silent", true)
+			})
+		})
+	}
 }
 
 // What a kernel says whose agent is dead, before its fence expires, moves nothing.
@@ -320,6 +312,29 @@ func TestAloneNoMore(t *testing.T) {
 		r.has("kept", true)
 		same(t, "surveys", r.announcer.asked, asked)
 	})
+}
+
+// That nobody answers for an address counts against a lost node only in rounds in a row
+// in which it answers for others.
+func TestSilenceCountsOnlyWhileOthersAreAnsweredFor(t *testing.T) {
+	other := vip.Next()
+	asked, nobody, others := []netip.Addr{vip, other}, map[netip.Addr]bool{}, map[netip.Addr]bool{other: true}
+	seg := newSegment()
+	for i, round := range []struct {
+		living          map[netip.Addr]bool
+		witness, fenced bool
+		want            int
+	}{
+		{nobody, true, false, 0}, {nobody, true, false, 0},
+		{others, true, false, 1}, {others, true, false, 2}, {others, true, true, 2},
+		{nobody, true, false, 0}, {others, true, false, 1},
+		{others, false, false, 0}, {others, true, false, 1},
+		{map[netip.Addr]bool{vip: true}, true, false, 0},
+	} {
+		if seg.judge(asked, round.living, round.witness, round.fenced); seg.denied[vip] != round.want {
+			t.Errorf("after round %d: %d, want %d", i, seg.denied[vip], round.want)
+		}
+	}
 }
 
 func TestSolitudeAllows(t *testing.T) {

@@ -18,12 +18,12 @@ func (w *world) announce(node, address, service string) {
 	w.t.Helper()
 	rig.Eventually(w.t, "agent of "+node+" reports", func() error {
 		var a v1alpha1.Agent
-		if err := theRig.Client.Get(w.t.Context(), types.NamespacedName{Name: node}, &a); err != nil {
+		if err := w.rig.Client.Get(w.t.Context(), types.NamespacedName{Name: node}, &a); err != nil {
 			return err
 		}
 		a.Status.Announced++
 		a.Status.Addresses = append(a.Status.Addresses, v1alpha1.Announcement{Address: address, Services: []string{service}, Interface: "ens3", Protocol: "ARP", Since: metav1.Now()})
-		return theRig.Client.Status().Update(w.t.Context(), &a)
+		return w.rig.Client.Status().Update(w.t.Context(), &a)
 	})
 }
 

@@ -55,19 +55,17 @@ func TestKilledAtAnyMoment(t *testing.T) {
 // addresses, and what one does leaves the other's alone.
 func TestTwoClusters(t *testing.T) {
 	w := newWorld(t, 4, cloudsigma.Knobs{})
-	of := func(class string) func(*corev1.Service) {
-		return func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }
-	}
-	w.startAs(w.Token(), "prod", "prod")
-	w.startAs(w.Token(), "staging", "staging")
-	one, two := w.create("a-b/c", of("prod")), w.create("a/b-c", of("staging"))
+	staging := w.beside("node-4", "node-5")
+	w.startAs(w.Token(), "prod", "")
+	staging.startAs(w.Token(), "staging", "")
+	one, two := w.create("a-b/c"), staging.create("a/b-c")
 	served := func(s *corev1.Service) error {
 		if len(s.Status.LoadBalancer.Ingress) != 1 {
 			return errString("no address")
 		}
 		return nil
 	}
-	a, b := w.service(one, "is served", served).Status.LoadBalancer.Ingress[0].IP, w.service(two, "is served", served).Status.LoadBalancer.Ingress[0].IP
+	a, b := w.service(one, "is served", served).Status.LoadBalancer.Ingress[0].IP, staging.service(two, "is served", served).Status.LoadBalancer.Ingress[0].IP
 	if a == b {
 		t.Fatalf("both have %s", a)
 	}
@@ -83,7 +81,7 @@ func TestTwoClusters(t *testing.T) {
 	w.has("both are claimed", slices.Concat(claimedBy("prod", a, "a-b-c", nodeOf(a)), other)...)
 	w.delete(one)
 	w.has("the other is as it was", other...)
-	w.delete(two)
+	staging.delete(two)
 	w.has("all is gone")
 }
 

@@ -50,6 +50,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	*cloudsigma.Simulator
 	t       *testing.T
+	rig     *rig.Rig
 	kube    kubernetes.Interface
 	url     string
 	binary  string            // the real one, if it is built
@@ -59,7 +60,7 @@ type world struct {
 // newWorld has three nodes, and addresses from 192.0.2.10 on.
 func newWorld(t *testing.T, addresses int, k cloudsigma.Knobs) *world {
 	t.Helper()
-	w := &world{Simulator: cloudsigma.New(cloudsigma.Options{Knobs: k}), t: t, kube: theRig.Kube, servers: map[string]string{}}
+	w := &world{Simulator: cloudsigma.New(cloudsigma.Options{Knobs: k}), t: t, rig: theRig, kube: theRig.Kube, servers: map[string]string{}}
 	t.Cleanup(w.Close)
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
@@ -73,6 +74,30 @@ func newWorld(t *testing.T, addresses int, k cloudsigma.Knobs) *world {
 		w.addNode(fmt.Sprintf("node-%d", i+1), "dhcp")
 	}
 	return w
+}
+
+// beside is a second cluster in the account: its API server and servers are its own.
+func (w *world) beside(nodes ...string) *world {
+	w.t.Helper()
+	api, err := sandbox.StartAPI(w.t.Context(), sandbox.Options{NoControllers: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := api.Stop(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	r, err := rig.New(w.t.Context(), api)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	second := *w
+	second.rig, second.kube, second.servers = r, r.Kube, map[string]string{}
+	for _, name := range nodes {
+		second.addNode(name, "dhcp")
+	}
+	return &second
 }
 
 func sweep(t *testing.T) {
@@ -107,7 +132,7 @@ func (w *world) addNode(name, mode string, change ...func(*corev1.Node)) {
 		w.t.Fatal(err)
 	}
 	w.ready(name, true)
-	if err := theRig.Client.Create(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+	if err := w.rig.Client.Create(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.lost(name)
@@ -131,12 +156,12 @@ func (w *world) lost(node string, others ...string) {
 	w.t.Helper()
 	rig.Eventually(w.t, "agent of "+node+" reports", func() error {
 		var a v1alpha1.Agent
-		if err := theRig.Client.Get(w.t.Context(), types.NamespacedName{Name: node}, &a); err != nil {
+		if err := w.rig.Client.Get(w.t.Context(), types.NamespacedName{Name: node}, &a); err != nil {
 			return err
 		}
 		a.Status.Lost = others
 		a.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: metav1.Now()}}
-		return theRig.Client.Status().Update(w.t.Context(), &a)
+		return w.rig.Client.Status().Update(w.t.Context(), &a)
 	})
 }
 
@@ -162,7 +187,7 @@ func (w *world) startAs(secret, cluster, class string, change ...func(*controlle
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return theRig.Start(w.t, func(o *controller.Options) {
+	return w.rig.Start(w.t, func(o *controller.Options) {
 		o.Config = &config.Configuration{ClusterName: cluster, Classes: []config.Class{{Name: class, Backend: config.CloudSigma}}}
 		b := controller.Backend{Backend: backend.New(backend.Options{Client: api, Cluster: cluster, Unclassed: class == "", Log: o.Log}), Plans: true, Workers: 100, Resync: time.Hour}
 		for _, f := range change {
@@ -179,7 +204,7 @@ func (w *world) launch(args ...string) *process.Process {
 	if w.binary == "" {
 		w.binary = tree.Binary(w.t, "fairlead")
 	}
-	cmd := exec.Command(w.binary, append([]string{"controller", "--tenant-kubeconfig", theRig.API.Kubeconfig, "--cluster-name", "prod", "--region", "zrh"}, args...)...)
+	cmd := exec.Command(w.binary, append([]string{"controller", "--tenant-kubeconfig", w.rig.API.Kubeconfig, "--cluster-name", "prod", "--region", "zrh"}, args...)...)
 	cmd.Env = []string{"CLOUDSIGMA_TOKEN=" + w.Token(), "CLOUDSIGMA_API_ENDPOINT=" + w.url + "/api/2.0"}
 	return process.Start(w.t, cmd)
 }
