@@ -32,6 +32,9 @@ type Service struct {
 	Sources            []netip.Prefix
 	// Affinity is how long a client stays with one backend; 0 is not at all.
 	Affinity time.Duration
+	// Sole says that the addresses are this router's alone. While a row of another Service of
+	// the cluster has one on another router, the Service does not get it: both would answer.
+	Sole bool
 	// TakeOver are addresses that this Service is known to have from another controller.
 	// Rows of that controller with the name of ours, and no other addresses, are taken over.
 	TakeOver []netip.Addr

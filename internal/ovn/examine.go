@@ -109,6 +109,8 @@ func Examine(s *Service, seen *Seen) *View {
 		i := slices.IndexFunc(rows, func(row *LoadBalancer) bool { return row.Protocol == r.Protocol })
 		m := matches[i]
 		switch {
+		case r.Elsewhere && slices.ContainsFunc(seen.Owned, func(l *LoadBalancer) bool { return l.hasAddress(r.VIP) }):
+			v.Contested = append(v.Contested, r)
 		case m.was != nil && m.was.UUID == r.UUID: // it is about to be ours
 		case m.was != nil && !m.adopted && has(m.was.VIPs, r.VIP):
 			v.Contested = append(v.Contested, r)

@@ -21,10 +21,11 @@ type interest struct {
 type interests struct {
 	all                     map[string]*interest
 	byName, byVIP, byHolder multi
+	byAddress               multi // of Services whose addresses are one router's
 }
 
 func newInterests() interests {
-	return interests{all: map[string]*interest{}, byName: multi{}, byVIP: multi{}, byHolder: multi{}}
+	return interests{all: map[string]*interest{}, byName: multi{}, byVIP: multi{}, byHolder: multi{}, byAddress: multi{}}
 }
 
 // of returns the interest of a Service, as it is to be now.
@@ -56,6 +57,9 @@ func (i *interests) index(key string, s *Service, do func(multi, string, string)
 		do(i.byVIP, l.VIP.String(), key)
 		do(i.byVIP, l.VIP.Addr().String(), key)
 		do(i.byName, s.RowName(l.Protocol), key)
+		if s.Sole {
+			do(i.byAddress, l.VIP.Addr().String(), key)
+		}
 	}
 	do(i.byHolder, holderKey(tableRouter, s.Router), key)
 	for _, name := range s.Switches {
@@ -78,6 +82,9 @@ func (i *interests) concerned(t *touched, dirty, strays set) (programmed bool) {
 	}
 	for vip := range t.vips {
 		maps.Copy(dirty, i.byVIP[vip])
+	}
+	for address := range t.addresses {
+		maps.Copy(dirty, i.byAddress[address])
 	}
 	for holder := range t.holders {
 		maps.Copy(dirty, i.byHolder[holder])

@@ -18,11 +18,13 @@ func (h Holder) String() string {
 }
 
 // Rival is a row of somebody else with a virtual address of a Service, on its router or a
-// switch.
+// switch. Elsewhere says that it is on another router: then VIP has no port.
 type Rival struct {
 	VIP, Protocol string // that the Service is to have
 	UUID, Name    string
 	On            Holder
+	Elsewhere     bool
+	Ours          bool // of another Service of this cluster
 }
 
 // Seen is what the database has of one Service, and of what it needs.
@@ -76,6 +78,7 @@ func (r *replica) observe(s *Service) *Seen {
 	r.observePlace(s, out)
 	r.observeFilters(s, out)
 	r.observeRivals(s, out)
+	r.observeElsewhere(s, out)
 	return out
 }
 
@@ -136,9 +139,37 @@ func (r *replica) observeRivals(s *Service, out *Seen) {
 				}
 				for _, h := range out.Holders {
 					if r.serves(h.UUID, id) {
-						out.Rivals = append(out.Rivals, Rival{VIP: vip, Protocol: l.Protocol, UUID: id, Name: other.Name, On: h})
+						out.Rivals = append(out.Rivals, Rival{VIP: vip, Protocol: l.Protocol, UUID: id, Name: other.Name, On: h, Ours: other.owner(r.cluster) != ""})
 						break
 					}
+				}
+			}
+		}
+	}
+}
+
+// observeElsewhere looks for rows of other Services of the cluster that have an address of
+// the Service on another router, whatever their ports are.
+func (r *replica) observeElsewhere(s *Service, out *Seen) {
+	if !s.Sole {
+		return
+	}
+	looked := map[netip.Addr]bool{}
+	for _, l := range s.Listeners {
+		address := l.VIP.Addr()
+		if looked[address] {
+			continue
+		}
+		looked[address] = true
+		for _, id := range slices.Sorted(maps.Keys(r.byAddress[address.String()])) {
+			other := r.balancers[id]
+			if other.owner(r.cluster) == s.Key() {
+				continue
+			}
+			for _, holder := range slices.Sorted(maps.Keys(r.heldBy[id])) {
+				if h := r.holders[holder]; h != nil && !h.isSwitch && h.name != s.Router {
+					out.Rivals = append(out.Rivals, Rival{VIP: address.String(), Protocol: l.Protocol, UUID: id, Name: other.Name, On: Holder{h.table(), holder, h.name}, Elsewhere: true, Ours: true})
+					break
 				}
 			}
 		}

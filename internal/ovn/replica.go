@@ -65,13 +65,14 @@ type touched struct {
 	owners     set // Services that have, or had, a row that changed
 	names      set // names of rows that changed
 	vips       set // of rows that came or went, or whose holders changed
+	addresses  set // of such rows, if they are of this cluster
 	holders    set // "table name" of routers and switches of which all must be looked at
 	balancers  set // load balancers that were attached or detached
 	programmed bool
 }
 
 func newTouched() *touched {
-	return &touched{owners: set{}, names: set{}, vips: set{}, holders: set{}, balancers: set{}}
+	return &touched{owners: set{}, names: set{}, vips: set{}, addresses: set{}, holders: set{}, balancers: set{}}
 }
 
 // apply changes the copy as the database says.
@@ -116,6 +117,9 @@ func (r *replica) apply(updates ovsdb.Updates) *touched {
 func (r *replica) touch(l *LoadBalancer, t *touched) {
 	if owner := l.owner(r.cluster); owner != "" {
 		t.owners[owner] = struct{}{}
+		for vip := range l.VIPs {
+			t.addresses[vipAddr(vip).String()] = struct{}{}
+		}
 	}
 	t.names[l.Name] = struct{}{}
 	for vip := range l.VIPs {

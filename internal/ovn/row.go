@@ -63,6 +63,16 @@ func ownerOf(ids map[string]string, cluster string) string {
 	return ids[KeyService]
 }
 
+// hasAddress says whether a VIP of the row has an address.
+func (l *LoadBalancer) hasAddress(address string) bool {
+	for vip := range l.VIPs {
+		if vipAddr(vip).String() == address {
+			return true
+		}
+	}
+	return false
+}
+
 // vipKey is how virtual addresses are compared: an address may be written in several
 // ways. What is not one stays as it is.
 func vipKey(text string) string {

@@ -73,6 +73,7 @@ type Backend struct {
 
 	mu      sync.Mutex
 	pending map[types.UID]pending
+	waiting map[types.UID]time.Time // since when other Services are in the way
 	keys    map[types.UID]types.NamespacedName
 }
 
@@ -95,7 +96,7 @@ var (
 
 // New makes a backend.
 func New(o Options) *Backend {
-	return &Backend{db: o.DB, placer: o.Placer, dialect: o.Dialect, pending: map[types.UID]pending{}, keys: map[types.UID]types.NamespacedName{}}
+	return &Backend{db: o.DB, placer: o.Placer, dialect: o.Dialect, pending: map[types.UID]pending{}, waiting: map[types.UID]time.Time{}, keys: map[types.UID]types.NamespacedName{}}
 }
 
 // Words are those of the dialect.
@@ -170,6 +171,7 @@ func (b *Backend) Forget(uid types.UID) {
 	b.mu.Lock()
 	key, known := b.keys[uid]
 	delete(b.pending, uid)
+	delete(b.waiting, uid)
 	delete(b.keys, uid)
 	again := slices.Contains(slices.Collect(maps.Values(b.keys)), key) // it was created again
 	b.mu.Unlock()

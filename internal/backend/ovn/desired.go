@@ -14,6 +14,9 @@ func desired(w *lb.Want, p *Place, addresses []netip.Addr) *ovn.Service {
 	s := &w.Service
 	out := &ovn.Service{Namespace: s.Key.Namespace, Name: s.Key.Name, UID: string(s.UID),
 		Router: p.Router, Switches: p.Switches, Gateway: p.Gateway, Affinity: s.Affinity}
+	// What is from pools may have been another Service's a moment ago, whose rows still
+	// stand. An EIp's address is free only when its rows are gone.
+	out.Sole = len(p.Addresses) == 0
 	if p.TakeOver {
 		out.TakeOver = addresses
 	}
