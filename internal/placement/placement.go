@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"fairlead.io/api/kubeovn"
 	"fairlead.io/internal/backend"
 	backendovn "fairlead.io/internal/backend/ovn"
 	"fairlead.io/internal/compat"
@@ -44,11 +45,21 @@ type Options struct {
 	DryRun bool
 }
 
+// objects are those of kube-dc and kube-ovn, as projects.Projects follows and writes them.
+type objects interface {
+	Run(ctx context.Context, wake func(...types.NamespacedName)) error
+	Touch(services ...types.NamespacedName)
+	View(s *lb.Service) (*eip.View, error)
+	Locate(namespace string) (place kubedc.Place, ok bool, problem string, err error)
+	Do(ctx context.Context, plan lb.Plan) error
+	Route(ctx context.Context, vpc string, service types.NamespacedName, needed []kubeovn.PolicyRoute) error
+}
+
 // Placer places Services by the objects of kube-dc and kube-ovn, and by annotations of
 // namespaces.
 type Placer struct {
 	config   *config.Configuration
-	projects *projects.Projects
+	projects objects
 	readings compat.Readings
 	db       *ovn.DB
 
@@ -66,16 +77,21 @@ var (
 
 // New makes a Placer.
 func New(o Options) (*Placer, error) {
-	p := &Placer{config: o.Config, db: o.DB, outdated: map[types.NamespacedName]bool{}}
-	for _, d := range []compat.Dialect{native.Dialect{}, kubedc.Dialect{}} {
-		p.readings = append(p.readings, compat.Named{Dialect: d, Reading: d.Read(compat.Objects{})})
-	}
-	var err error
-	p.projects, err = projects.New(projects.Options{
+	p := newPlacer(o.Config, o.DB)
+	all, err := projects.New(projects.Options{
 		REST: o.REST, Log: o.Log, Writes: hasEIps(o.Config), Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
 		Claim: p.claim, Rows: rowsOf(o.DB), Served: p.served,
 	})
+	p.projects = all
 	return p, err
+}
+
+func newPlacer(c *config.Configuration, db *ovn.DB) *Placer {
+	p := &Placer{config: c, db: db, outdated: map[types.NamespacedName]bool{}}
+	for _, d := range []compat.Dialect{native.Dialect{}, kubedc.Dialect{}} {
+		p.readings = append(p.readings, compat.Named{Dialect: d, Reading: d.Read(compat.Objects{})})
+	}
+	return p
 }
 
 // hasEIps says whether any class has addresses of EIps.

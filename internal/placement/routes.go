@@ -29,7 +29,10 @@ func (p *Placer) route(ctx context.Context, w *lb.Want, view *eip.View, at *back
 		return err
 	}
 	wanted := served(listeners)
-	needed := routes.Needed(wanted, view.Subnets, view.Place.Subnet)
+	needed, more := routes.Needed(wanted, view.Subnets, view.Place.Subnet)
+	if more > 0 {
+		at.Tell = slices.Concat(at.Tell, []lb.Reason{routes.Limited(view.Place.Vpc, more)})
+	}
 	if len(needed) == 0 && !slices.Contains(routes.Services(vpc), key.String()) {
 		return nil
 	}
@@ -39,7 +42,7 @@ func (p *Placer) route(ctx context.Context, w *lb.Want, view *eip.View, at *back
 	} else if err != nil {
 		return err
 	}
-	all := routes.Needed(slices.Concat(wanted, has), view.Subnets, view.Place.Subnet)
+	all, _ := routes.Needed(slices.Concat(wanted, has), view.Subnets, view.Place.Subnet)
 	p.mu.Lock()
 	if p.outdated[key] = len(all) > len(needed); !p.outdated[key] {
 		delete(p.outdated, key)

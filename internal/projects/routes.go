@@ -109,7 +109,7 @@ func (p *Projects) unroute(ctx context.Context, vpc string) error {
 		at, ok, _ := p.book.Place(key.Namespace)
 		var needed []kubeovn.PolicyRoute
 		if ok && at.Vpc == vpc {
-			needed = routes.Needed(served, p.book.External(), at.Subnet)
+			needed, _ = routes.Needed(served, p.book.External(), at.Subnet)
 		}
 		p.mu.Unlock()
 		if err := p.Route(ctx, vpc, key, needed); err != nil {

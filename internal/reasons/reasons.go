@@ -13,11 +13,12 @@ import (
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/nodes"
 	"fairlead.io/internal/reach"
+	"fairlead.io/internal/routes"
 )
 
 // tables of all parts: whoever adds a backend or a configuration format adds its
 // table here.
-var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, kubedc.Reasons, eip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, ovn.Reasons, nodes.Reasons, reach.Reasons}
+var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, kubedc.Reasons, eip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, ovn.Reasons, nodes.Reasons, reach.Reasons, routes.Reasons}
 
 // All reasons of all parts.
 var All = merged()

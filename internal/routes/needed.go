@@ -3,7 +3,6 @@ package routes
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,10 +31,11 @@ type Served struct {
 
 // Needed are the routes for backends that serve addresses of other external subnets than
 // the default one, sorted. Without a default one there are none: nobody knows where
-// replies leave. There are at most maxRoutes; of more, those for what is served first count.
-func Needed(served []Served, subnets []*kubeovn.Subnet, standard string) []kubeovn.PolicyRoute {
+// replies leave. There are at most maxRoutes, those for what is served first; more is how many
+// there would be besides.
+func Needed(served []Served, subnets []*kubeovn.Subnet, standard string) (needed []kubeovn.PolicyRoute, more int) {
 	if standard == "" {
-		return nil
+		return nil, 0
 	}
 	seen := map[kubeovn.PolicyRoute]struct{}{}
 	for _, s := range served {
@@ -44,15 +44,20 @@ func Needed(served []Served, subnets []*kubeovn.Subnet, standard string) []kubeo
 			continue
 		}
 		for _, b := range s.Backends {
-			if len(seen) == maxRoutes {
-				break
+			if lb.FamilyOf(b.Addr()) != lb.FamilyOf(s.VIP) {
+				continue
 			}
-			if lb.FamilyOf(b.Addr()) == lb.FamilyOf(s.VIP) {
-				seen[route(s.Protocol, b, via)] = struct{}{}
+			r := route(s.Protocol, b, via)
+			if _, known := seen[r]; known {
+				continue
+			}
+			if seen[r] = struct{}{}; len(needed) < maxRoutes {
+				needed = append(needed, r)
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(seen), compare)
+	slices.SortFunc(needed, compare)
+	return needed, len(seen) - len(needed)
 }
 
 // route is the one for the replies of a backend. It leaves all else that the same pod

@@ -48,6 +48,11 @@ func texts(routes []kubeovn.PolicyRoute) (out []string) {
 	return out
 }
 
+func textsOf(served []Served, standard string) []string {
+	needed, _ := Needed(served, external, standard)
+	return texts(needed)
+}
+
 // A Service with very many backends does not fill the Vpc, and what it is to have comes
 // before what it has.
 func TestRoutesAreLimited(t *testing.T) {
@@ -55,9 +60,17 @@ func TestRoutesAreLimited(t *testing.T) {
 	for i := range uint16(2 * maxRoutes) {
 		wanted.Backends = append(wanted.Backends, netip.AddrPortFrom(netip.MustParseAddr("10.0.0.12"), 1+i))
 	}
-	all, needed := Needed([]Served{wanted, has}, external, "ext-cloud"), Needed([]Served{wanted}, external, "ext-cloud")
+	all, beyond := Needed([]Served{wanted, has}, external, "ext-cloud")
+	needed, more := Needed([]Served{wanted, wanted}, external, "ext-cloud")
 	if len(all) != maxRoutes || !slices.Equal(all, needed) {
 		t.Errorf("%d routes, %d for what it is to have", len(all), len(needed))
+	}
+	if beyond != maxRoutes+1 || more != maxRoutes {
+		t.Errorf("%d and %d more", beyond, more)
+	}
+	wanted.Backends = wanted.Backends[:maxRoutes]
+	if needed, more := Needed([]Served{wanted, wanted}, external, "ext-cloud"); len(needed) != maxRoutes || more != 0 {
+		t.Errorf("%d routes and %d more", len(needed), more)
 	}
 }
 
@@ -78,13 +91,13 @@ func TestNeeded(t *testing.T) {
 		"ip4.src == 10.0.0.12 && tcp.src == 8080 via 168.119.17.49",
 		"ip6.src == fd00::11 && tcp.src == 8080 via 2001:db8::1",
 	}
-	if diff := cmp.Diff(want, texts(Needed(served, external, "ext-cloud"))); diff != "" {
+	if diff := cmp.Diff(want, textsOf(served, "ext-cloud")); diff != "" {
 		t.Error(diff)
 	}
-	if got := texts(Needed(served, external, "")); got != nil {
+	if got := textsOf(served, ""); got != nil {
 		t.Errorf("without a default subnet: %v", got)
 	}
-	if got := texts(Needed(served[:4], external, "ext-public")); got != nil {
+	if got := textsOf(served[:4], "ext-public"); got != nil {
 		t.Errorf("on the default subnet: %v", got)
 	}
 }
