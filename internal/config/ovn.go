@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,20 +46,13 @@ func (o OVNOptions) validate() (errs []error) {
 // Endpoints of the northbound database: those of the file, else those of the environment,
 // else kube-ovn's.
 func (o OVNOptions) Endpoints(getenv func(string) string) ([]ovsdb.Endpoint, error) {
-	texts, from := o.Northbound, "ovn.northbound"
-	if len(texts) == 0 {
-		texts, from = strings.Split(getenv(EnvNorthbound), ","), "$"+EnvNorthbound
-		if strings.TrimSpace(getenv(EnvNorthbound)) == "" {
-			texts = []string{defaultNorthbound}
-		}
+	list, from := strings.Join(o.Northbound, ","), "ovn.northbound"
+	if list == "" {
+		list, from = cmp.Or(strings.TrimSpace(getenv(EnvNorthbound)), defaultNorthbound), "$"+EnvNorthbound
 	}
-	var out []ovsdb.Endpoint
-	for _, text := range texts {
-		e, err := ovsdb.ParseEndpoint(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", from, err)
-		}
-		out = append(out, e)
+	out, err := ovsdb.ParseEndpoints(list)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	if slices.ContainsFunc(out, func(e ovsdb.Endpoint) bool { return e.TLS }) {
 		if _, err := o.Files().Config(); err != nil {
