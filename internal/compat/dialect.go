@@ -47,6 +47,9 @@ type Class struct {
 	Words lb.Dialect
 	// Plans says that the class's backend can tell what it would do without doing it.
 	Plans bool
+	// Lingers says that what the class's backend has made for an address goes after the
+	// Service has lost it.
+	Lingers bool
 }
 
 // Kind of objects.

@@ -80,6 +80,7 @@ func base(s *lb.Service, namespaceLabels map[string]string, in Class) lb.Request
 		Policy:          s.Policy,
 		Backends:        backends(s),
 		Ports:           s.PortList(),
+		Lingers:         in.Lingers,
 		Voice:           lb.Native,
 	}
 	if len(in.Dialects) > 0 {

@@ -141,6 +141,7 @@ func (c *classes) leftBy(s *lb.Service) config.Backend {
 func (c *classes) reading(class *config.Class) compat.Class {
 	b := c.backends[class.Backend]
 	out := compat.Class{Dialects: class.Pools, Words: b.words(), Plans: b.Plans}
+	_, out.Lingers = b.Backend.(backend.Vanisher)
 	if _, ok := b.Backend.(backend.Inventory); ok && !slices.Contains(out.Dialects, out.Words) {
 		out.Dialects = append(slices.Clone(out.Dialects), out.Words)
 	}
@@ -159,7 +160,7 @@ func (c *classes) readingOf(name config.Backend) compat.Class {
 					out.Dialects = append(out.Dialects, d)
 				}
 			}
-			out.Words, out.Plans = in.Words, in.Plans
+			out.Words, out.Plans, out.Lingers = in.Words, in.Plans, in.Lingers
 		}
 	}
 	return out

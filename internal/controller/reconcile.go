@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -116,6 +117,9 @@ func (c *services) settle(w *lb.Want, m *memo, held lb.Held, class *config.Class
 		return
 	}
 	published := held.Addresses
+	if published == nil {
+		published = []netip.Addr{} // it is known that there is none
+	}
 	if m.settled && !held.Current {
 		published = nil // an edit by hand; what we know is better
 	}

@@ -38,6 +38,9 @@ type Allocator struct {
 	reserved    map[netip.Addr]reservation
 	reservedFor map[types.NamespacedName][]netip.Addr
 
+	// leaving are Services that have lost an address and may still be reached there.
+	leaving map[netip.Addr][]*service
+
 	services map[types.NamespacedName]*service
 	extras   map[extraKey]*service
 	extrasOf map[types.NamespacedName][]netip.Addr
@@ -86,6 +89,8 @@ type service struct {
 	// lost are the addresses that s had before, or claimed in vain, and may still
 	// publish because its status is behind.
 	lost []netip.Addr
+	// leaving are those of lost that nobody else gets yet.
+	leaving []netip.Addr
 	// pair is what was told when s last had two, in that order. Where both are out
 	// of pool, no pool says any more which one is first.
 	pair   [len(lb.Families)]netip.Addr
@@ -139,6 +144,7 @@ func New() *Allocator {
 		owned:       map[netip.Addr]owned{},
 		external:    map[netip.Addr][]types.NamespacedName{},
 		clusterIPs:  map[netip.Addr]string{},
+		leaving:     map[netip.Addr][]*service{},
 		services:    map[types.NamespacedName]*service{},
 		extras:      map[extraKey]*service{},
 		extrasOf:    map[types.NamespacedName][]netip.Addr{},
@@ -153,6 +159,7 @@ func New() *Allocator {
 func (a *Allocator) settleEntry(r lb.Request, x netip.Addr, published []netip.Addr) (v lb.Verdict, changed []types.NamespacedName) {
 	a.claimImports()
 	s := a.enter(&r, x)
+	a.left(s, published)
 	// What it publishes may be fine after that, or what it lacks may be told better. Each
 	// further look is worth it only if an address was heeded and stayed.
 	for range len(published) + 2 {
@@ -215,6 +222,7 @@ func (a *Allocator) forgetEntry(name types.NamespacedName, x netip.Addr) {
 			a.note(s, was)
 		}
 	}
+	a.left(s, []netip.Addr{})
 	a.wake(nil)
 }
 

@@ -122,6 +122,9 @@ func (a *Allocator) isOut(address netip.Addr) bool {
 	if _, ok := a.owned[address]; ok {
 		return true
 	}
+	if _, ok := a.leaving[address]; ok {
+		return true
+	}
 	if _, ok := a.clusterIPs[address]; ok {
 		return true
 	}

@@ -142,7 +142,7 @@ func checkOffered(t failer, a *Allocator, s *service, x netip.Addr) {
 	}
 }
 
-// checkFree: what is free in a pool is the pool without what is held, reserved
+// checkFree: what is free in a pool is the pool without what is held, left, reserved
 // or a node's, and the counts are right. Only for the small pools of tests.
 func checkFree(t failer, a *Allocator) {
 	t.Helper()
@@ -167,7 +167,7 @@ func checkFree(t failer, a *Allocator) {
 					total[f]++
 					_, reserved := a.reserved[x]
 					isNode := a.node(x) != "" || a.owner(x) != ""
-					if want := a.held[x] == nil && !reserved && !isNode && !slices.Contains(p.Withheld, x); p.free[f].contains(n) != want {
+					if want := a.held[x] == nil && a.leaving[x] == nil && !reserved && !isNode && !slices.Contains(p.Withheld, x); p.free[f].contains(n) != want {
 						t.Errorf("pool %s: %s free: want %v", p.name, x, want)
 					} else if want {
 						free[f]++

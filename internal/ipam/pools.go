@@ -64,6 +64,9 @@ func (a *Allocator) build(pools []lb.Pool) {
 	for address := range a.clusterIPs {
 		a.withdraw(address)
 	}
+	for address := range a.leaving {
+		a.withdraw(address)
+	}
 	for address, users := range a.held {
 		a.recount(address, users)
 	}

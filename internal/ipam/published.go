@@ -165,6 +165,7 @@ func (a *Allocator) leaveUnwanted(s *service) {
 	}
 	for _, f := range lb.Families {
 		if was := s.has[f]; was.IsValid() && !wants(&s.req, f) {
+			a.leave(s, was)
 			a.release(s, f)
 			s.loses(was)
 			a.note(s, was)

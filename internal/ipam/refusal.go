@@ -14,6 +14,9 @@ func (a *Allocator) refusal(s *service, x netip.Addr) *lb.Reason {
 	if reason := a.refusalOfPools(s, x); reason != nil {
 		return reason
 	}
+	if reason := a.refusalOfLeaver(s, x); reason != nil {
+		return reason
+	}
 	return a.refusalToShare(s, x)
 }
 

@@ -35,6 +35,11 @@ func (a *Allocator) evaluate(s *service) {
 	a.unwait(s)
 	was, charged := s.has, s.charged
 	a.evaluating = s
+	for _, f := range lb.Families {
+		if was[f].IsValid() {
+			a.leave(s, was[f]) // unless it stays
+		}
+	}
 	a.leaveClusterIPs(s)
 	var lack lack
 	if s.req.Invalid != nil {
@@ -49,6 +54,11 @@ func (a *Allocator) evaluate(s *service) {
 		}
 	}
 	a.evaluating = nil
+	for _, f := range lb.Families {
+		if slices.Contains(s.leaving, s.has[f]) {
+			a.stays(s, s.has[f])
+		}
+	}
 	s.lacking = lack.reason != nil || lack.second || lack.lease
 	for _, f := range lb.Families {
 		if p := charged[f]; p != nil && s.charged[f] != p {

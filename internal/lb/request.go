@@ -103,6 +103,10 @@ type Request struct {
 	Evidence Evidence
 	Noted    time.Time
 
+	// Lingers: the Service may be reached at an address that it has lost until its status does
+	// not have it any more. Nobody else gets the address before that.
+	Lingers bool
+
 	// Reallocate asks to give up an address that is out of pool.
 	Reallocate bool
 
