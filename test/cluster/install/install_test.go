@@ -96,8 +96,9 @@ func everyNodeHasItsPods(t *testing.T, c client.Client, kube kubernetes.Interfac
 	on := map[string]map[string]bool{"controller": {}, "agent": {}}
 	for _, p := range pods.Items {
 		on[p.Labels["app.kubernetes.io/component"]][p.Spec.NodeName] = true
-		if p.Status.ContainerStatuses[0].RestartCount > 0 {
-			t.Errorf("pod %s was restarted", p.Name)
+		if now := p.Status.ContainerStatuses[0]; now.RestartCount > 0 {
+			before, err := kube.CoreV1().Pods(namespace).GetLogs(p.Name, &corev1.PodLogOptions{Previous: true}).DoRaw(t.Context())
+			t.Errorf("pod %s was restarted after %v, and had logged (%v):\n%s", p.Name, now.LastTerminationState, err, before)
 		}
 		log, err := kube.CoreV1().Pods(namespace).GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
 		if err != nil || strings.Contains(string(log), "forbidden") {
