@@ -42,6 +42,8 @@ type Options struct {
 	DB *ovn.DB
 	// DryRun: nothing is written.
 	DryRun bool
+	// Patience is how long kube-ovn may take; 0: eip.Patience.
+	Patience time.Duration
 }
 
 // Placer places Services by the objects of kube-dc and kube-ovn, and by annotations of
@@ -72,7 +74,7 @@ func New(o Options) (*Placer, error) {
 	}
 	var err error
 	p.projects, err = projects.New(projects.Options{
-		REST: o.REST, Log: o.Log, Writes: hasEIps(o.Config), Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
+		REST: o.REST, Log: o.Log, Writes: hasEIps(o.Config), Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun, Patience: o.Patience,
 		Claim: p.claim, Rows: rowsOf(o.DB), Served: p.served,
 	})
 	return p, err

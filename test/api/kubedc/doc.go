@@ -38,7 +38,8 @@
 //	northd stop                 ovn-northd dies
 //	kinds remove|install        kube-dc's and kube-ovn's kinds are removed; are installed
 //	controller start            start a controller, with the configuration FILE in
-//	   [--config FILE]          place of the default one, or one that only tells what it would do
-//	   [--dry-run]
+//	   [--config FILE]          place of the default one, one that only tells what it would do, or
+//	   [--dry-run]              one that waits so long for others, and not half a minute
+//	   [--patience DURATION]
 //	controller stop             stop it
 package kubedc

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/ovsdb"
+	"fairlead.io/internal/placement"
 	"fairlead.io/internal/setup"
 	"fairlead.io/sandbox"
 	standin "fairlead.io/sandbox/kubeovn"
@@ -96,6 +98,7 @@ func (s *story) start(args []string) error {
 	flags := flag.NewFlagSet("controller start", flag.ContinueOnError)
 	flags.Func("config", "", func(path string) (err error) { c, err = config.Load(path); return err })
 	flags.BoolVar(&services.DryRun, "dry-run", false, "")
+	patience := flags.Duration("patience", 0, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func (s *story) start(args []string) error {
 		o.Config, o.MetricsAddress = c, s.metrics
 		o.REST.Wrap(s.count)
 		setup.Add(o, setup.Names{MetalLBNamespace: rig.MetalLBNamespace})
-		if e := setup.AddOVN(o, c.ClusterName, []ovsdb.Endpoint{endpoint}, services); e != nil {
+		if e := setup.AddOVN(o, c.ClusterName, []ovsdb.Endpoint{endpoint}, services, func(o *placement.Options) { o.Patience = *patience }); e != nil {
 			err = e
 		}
 	})
@@ -216,7 +219,7 @@ func (s *story) installKinds() {
 
 // removeKinds removes them, with all objects.
 func (s *story) removeKinds() {
-	s.emptyKinds()
+	s.empty(lists()...)
 	rig.Eventually(s.t, "remove the kinds", func() error {
 		for _, crd := range standin.CRDs() {
 			if err := theRig.Client.Delete(context.Background(), crd); !apierrors.IsNotFound(err) {
@@ -230,7 +233,7 @@ func (s *story) removeKinds() {
 // clean leaves nothing of the story before.
 func (s *story) clean() {
 	theRig.Clean(s.t)
-	s.emptyKinds()
+	s.empty(append(lists(), &corev1.EndpointsList{}, &discoveryv1.EndpointSliceList{})...)
 	rig.Eventually(s.t, "namespaces say nothing", func() error {
 		var list corev1.NamespaceList
 		if err := s.client.List(context.Background(), &list); err != nil {
@@ -248,16 +251,20 @@ func (s *story) clean() {
 	})
 }
 
-// emptyKinds removes all objects of kube-dc's and kube-ovn's kinds, whatever keeps them.
-func (s *story) emptyKinds() {
+// empty removes all objects of some kinds, but for what the API server itself makes,
+// whatever keeps them.
+func (s *story) empty(kinds ...client.ObjectList) {
 	ctx := context.Background()
 	rig.Eventually(s.t, "no object is left", func() error {
 		left := 0
-		for _, l := range lists() {
+		for _, l := range kinds {
 			if err := s.client.List(ctx, l); err != nil {
 				return err
 			}
 			for _, o := range itemsOf(l) {
+				if o.GetNamespace() == metav1.NamespaceDefault && o.GetName() == "kubernetes" {
+					continue
+				}
 				left++
 				if len(o.GetFinalizers()) > 0 {
 					if err := s.client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
