@@ -5,9 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -38,16 +40,18 @@ import (
 
 // TestStories tells in scripts what users of kube-dc see: see the package comment.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	kube, err := sandbox.KubeBinary(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, metrics := t.TempDir(), rig.FreeAddress(t)
-	script.Tell(t, testscript.Params{Dir: "testdata", Cmds: commands(kube)}, func(t *testing.T, env *testscript.Env) error {
-		env.Setenv("KUBECONFIG", theRig.API.Kubeconfig)
+	r, cache, metrics := useRig(t), t.TempDir(), rig.FreeAddress(t)
+	script.Tell(t, testscript.Params{Files: stories(t), Cmds: commands(kube)}, func(t *testing.T, env *testscript.Env) error {
+		env.Setenv("KUBECONFIG", r.API.Kubeconfig)
 		env.Setenv("KUBECACHEDIR", cache)
 		env.Setenv("HOME", env.WorkDir)
-		s := &story{t: t, metrics: metrics, client: newClient(t)}
+		s := newStory(t, r)
+		s.metrics = metrics
 		env.Values[storyKey{}] = s
 		s.installKinds()
 		s.clean()
@@ -59,11 +63,31 @@ func TestStories(t *testing.T) {
 	})
 }
 
+// stories are the scripts. With -shuffle, as for tests, nobody knows which comes first.
+func stories(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := flag.Lookup("test.shuffle"); f != nil && f.Value.String() != "off" {
+		rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+		t.Logf("stories in this order: %v", files)
+	}
+	return files
+}
+
 type storyKey struct{}
+
+func newStory(t *testing.T, r *rig.Rig) *story {
+	t.Helper()
+	return &story{t: t, rig: r, client: newClient(t, r)}
+}
 
 // story is one script at work.
 type story struct {
 	t       *testing.T
+	rig     *rig.Rig
 	client  client.Client
 	metrics string // address
 	stop    func() // the controller
@@ -106,7 +130,7 @@ func (s *story) start(args []string) error {
 	if err != nil {
 		return err
 	}
-	s.stop = theRig.Start(s.t, func(o *controller.Options) {
+	s.stop = s.rig.Start(s.t, func(o *controller.Options) {
 		o.Config, o.MetricsAddress = c, s.metrics
 		o.REST.Wrap(s.count)
 		setup.Add(o, setup.Names{MetalLBNamespace: rig.MetalLBNamespace})
@@ -136,7 +160,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // runKubeOVN allocates addresses until the story ends.
 func (s *story) runKubeOVN() {
 	var err error
-	if s.ovn, err = standin.New(theRig.API.RESTConfig()); err != nil {
+	if s.ovn, err = standin.New(s.rig.API.RESTConfig()); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -204,7 +228,7 @@ func lists() []client.ObjectList {
 func (s *story) installKinds() {
 	rig.Eventually(s.t, "install the kinds", func() error {
 		for _, crd := range standin.CRDs() {
-			if err := theRig.Client.Create(context.Background(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
+			if err := s.rig.Client.Create(context.Background(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
 				return err
 			}
 		}
@@ -222,7 +246,7 @@ func (s *story) removeKinds() {
 	s.empty(lists()...)
 	rig.Eventually(s.t, "remove the kinds", func() error {
 		for _, crd := range standin.CRDs() {
-			if err := theRig.Client.Delete(context.Background(), crd); !apierrors.IsNotFound(err) {
+			if err := s.rig.Client.Delete(context.Background(), crd); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("%s: %w", crd.Name, errors.Join(err, errors.New("it is there")))
 			}
 		}
@@ -232,7 +256,7 @@ func (s *story) removeKinds() {
 
 // clean leaves nothing of the story before.
 func (s *story) clean() {
-	theRig.Clean(s.t)
+	s.rig.Clean(s.t)
 	s.empty(append(lists(), &corev1.EndpointsList{}, &discoveryv1.EndpointSliceList{})...)
 	rig.Eventually(s.t, "namespaces say nothing", func() error {
 		var list corev1.NamespaceList
