@@ -3,8 +3,9 @@
 // testdata is one story. It begins with the projects shalb-dev and shalb-prod, whose
 // routers have 168.119.17.51 and 168.119.17.50 in the subnet ext-public, with a subnet
 // ext-cloud, and with namespaces nowhere and annotated that are no projects. A controller
-// serves Services without a class, and those of class pooled from pools. Commands besides
-// those of testscript (exec, stdout, cmp, …), which have the endpoint of the database in $NB:
+// serves Services without a class, and those of class pooled from pools; it has served the
+// projects' EIps default-gw. Commands besides those of testscript (exec, stdout, cmp, …),
+// which have the endpoint of the database in $NB:
 //
 //	kubectl ARGUMENT...         kubectl, as administrator
 //	apply FILE...               kubectl apply

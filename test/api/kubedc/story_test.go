@@ -59,7 +59,13 @@ func TestStories(t *testing.T) {
 		s.makeNetwork()
 		env.Setenv("NB", s.nb.Endpoint())
 		s.runKubeOVN()
-		return s.start(nil)
+		if err := s.start(nil); err != nil {
+			return err
+		}
+		for _, project := range []string{"shalb-dev", "shalb-prod"} {
+			rig.Eventually(t, project+" is served", func() error { return s.has([]string{"eip", project + "/default-gw", `"ready":true`}) })
+		}
+		return nil
 	})
 }
 
