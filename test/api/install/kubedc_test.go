@@ -271,6 +271,17 @@ func (w *kubeDC) serves(metallb, ovn string, running ...*process.Process) {
 		}
 		return err
 	})
+	eventually(w.T, "its EIp says who uses it", func(ctx context.Context) error { // else its end is waited for
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "kube-dc.com", Version: "v1", Kind: "EIpList"})
+		err := w.c.List(ctx, list)
+		for _, e := range list.Items {
+			if owners, _, _ := unstructured.NestedSlice(e.Object, "status", "owners"); strings.HasPrefix(e.GetName(), "slb-cloud-") && len(owners) == 1 {
+				return nil
+			}
+		}
+		return errors.Join(err, errors.New("there is none that does"))
+	})
 	w.nb.Ctl("lb-del", project+"-etcd-lb-tcp")
 	eventually(w.T, "the load balancer is there again", func(context.Context) error {
 		if rows := w.nb.Ctl("--bare", "--columns=vips", "find", "Load_Balancer", "name="+project+"-etcd-lb-tcp"); !strings.Contains(rows, "168.119.17.52:2380") {
