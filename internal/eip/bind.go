@@ -186,7 +186,7 @@ func (v *View) obstacle(b *bound, r *record) (*lb.Reason, time.Duration) {
 		if r.ovn != nil {
 			since = r.ovn.CreationTimestamp.Time
 		}
-		if left := patience - v.Now.Sub(since); left > 0 {
+		if left := v.Patience - v.Now.Sub(since); left > 0 {
 			return nil, left
 		}
 		reason := Reasons.With(AddressPending, name, v.why(r))

@@ -61,7 +61,7 @@ func TestReasons(t *testing.T) {
 				test.setup(w)
 			}
 			w.settle()
-			w.now = w.now.Add(patience)
+			w.now = w.now.Add(Patience)
 			w.settle()
 			auto := AutoName(c.Service.Key, c.Service.UID, c.Wish)
 			if got := strings.ReplaceAll(w.reason("web"), auto, "slb-web-NAME"); got != test.want {
@@ -89,7 +89,7 @@ func TestKeeps(t *testing.T) {
 	for name, wish := range map[string]kubedc.Wish{"a missing EIp": {EIp: "none"}, "another address": {Addresses: addr("10.9.9.9")}} {
 		w.service("web", wish, 80)
 		w.settle()
-		w.now = w.now.Add(patience)
+		w.now = w.now.Add(Patience)
 		w.settle()
 		if w.address("web") != "[100.64.0.3]" || w.reason("web") == "" {
 			t.Errorf("%s: has %s: %s", name, w.address("web"), w.reason("web"))

@@ -3,6 +3,7 @@ package eip
 import (
 	"net/netip"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,6 +17,8 @@ import (
 // the same in a namespace with five as in one with thousands. It is told of each object
 // that comes, changes or goes. It is not safe for concurrent use.
 type Book struct {
+	Patience time.Duration // see State
+
 	serves bool
 	spaces map[string]*space
 
@@ -93,7 +96,7 @@ func (i index[K]) remove(key K, name string) {
 
 // NewBook returns an empty one. serves says that EIps are served here: see State.
 func NewBook(serves bool) *Book {
-	return &Book{serves: serves, spaces: map[string]*space{}, ovnEips: map[string]*kubeovn.OvnEip{}, at: index[netip.Addr]{},
+	return &Book{Patience: Patience, serves: serves, spaces: map[string]*space{}, ovnEips: map[string]*kubeovn.OvnEip{}, at: index[netip.Addr]{},
 		rules: map[string]*kubeovn.OvnDnatRule{}, rulesOf: index[string]{},
 		refer: map[string]map[types.NamespacedName]struct{}{}, made: index[types.NamespacedName]{}, network: newNetwork()}
 }

@@ -160,7 +160,7 @@ func TestOvnEipDeleted(t *testing.T) {
 			if w.address("web") != "[]" {
 				t.Errorf("has %s", w.address("web"))
 			}
-			w.now = w.now.Add(patience)
+			w.now = w.now.Add(Patience)
 			if r := w.reason("web"); !strings.Contains(r, "which requests 100.64.0.3; subnet ext-cloud has 200 free IPv4 addresses") {
 				t.Errorf("says %s", r)
 			}
@@ -181,7 +181,7 @@ func TestFullSubnet(t *testing.T) {
 	if r := w.reason("web"); r != "" {
 		t.Errorf("at once: %s", r)
 	}
-	w.now = w.now.Add(patience)
+	w.now = w.now.Add(Patience)
 	w.settle()
 	if r := w.reason("web"); !strings.HasPrefix(r, "AddressPending: ") {
 		t.Errorf("says %s", r)
@@ -255,7 +255,7 @@ func TestUse(t *testing.T) {
 	if !strings.Contains(w.reason("fixed"), "InvalidRequest: The Service requests 100.64.0.60, but no EIp of namespace shalb-dev has that") {
 		t.Errorf("says %s", w.reason("fixed"))
 	}
-	w.now = w.now.Add(patience)
+	w.now = w.now.Add(Patience)
 	if !strings.Contains(w.reason("auto"), "kube-dc's manager has not given it one") {
 		t.Errorf("says %s", w.reason("auto"))
 	}
@@ -351,7 +351,7 @@ func TestFaults(t *testing.T) {
 		}
 		for range 4 {
 			w.settle()
-			w.now = w.now.Add(patience)
+			w.now = w.now.Add(Patience)
 		}
 		w.settle()
 		for name, c := range w.services {

@@ -98,7 +98,7 @@ func (n *neighbourhood) addClaims(e *api.EIp, ports []lb.Port) {
 func (n *neighbourhood) look(rows Rows, now time.Time) *View {
 	b := n.book
 	b.prepare()
-	s := State{Namespace: n.name, Serves: b.serves, Names: map[string]types.UID{}, Published: map[types.UID][]netip.Addr{}, OvnEips: map[string]*kubeovn.OvnEip{}, Vpcs: b.all, Now: now}
+	s := State{Namespace: n.name, Serves: b.serves, Names: map[string]types.UID{}, Published: map[types.UID][]netip.Addr{}, OvnEips: map[string]*kubeovn.OvnEip{}, Vpcs: b.all, Now: now, Patience: b.Patience}
 	place, ok, problem := b.Place(n.name)
 	if s.Problem = problem; ok {
 		s.Place = &place

@@ -12,10 +12,6 @@ import (
 	"fairlead.io/internal/lb"
 )
 
-// settling is how old an automatic EIp must be to be deleted if its Service is not known:
-// the Service may have been created a moment ago, by the same who made the EIp.
-const settling = 30 * time.Second
-
 // EIp returns what becomes of an EIp of the namespace and of the OvnEips that were made for
 // it, and when to look again; 0: when something has changed. The EIp may be gone.
 func (v *View) EIp(name string) (lb.Plan, time.Duration) {
@@ -78,7 +74,8 @@ func (v *View) release(r *record) (steps []lb.Step, wait time.Duration) {
 	if !automatic || e.DeletionTimestamp != nil || len(r.claims) > 0 || len(v.blockers(r)) > 0 || v.RowsUnknown || v.Place == nil {
 		return nil, 0
 	}
-	if left := settling - v.Now.Sub(e.CreationTimestamp.Time); left > 0 && len(e.Status.Owners) == 0 {
+	// The Service may have been created a moment ago, by the same who made the EIp.
+	if left := v.Patience - v.Now.Sub(e.CreationTimestamp.Time); left > 0 && len(e.Status.Owners) == 0 {
 		return nil, left
 	}
 	return []lb.Step{remove("EIp", e, "no Service uses it", lb.ImpactNone)}, 0
@@ -189,7 +186,7 @@ func (v *View) insist(r *record) ([]lb.Step, time.Duration) {
 	if asked := r.ovn.Annotations[AnnotationAddress]; asked != "" && wanted(r) != asked {
 		return []lb.Step{remove("OvnEip", r.ovn, fmt.Sprintf("kube-ovn does not give it %s", asked), lb.ImpactNone)}, 0
 	}
-	return nil, max(0, patience-v.Now.Sub(r.ovn.CreationTimestamp.Time))
+	return nil, max(0, v.Patience-v.Now.Sub(r.ovn.CreationTimestamp.Time))
 }
 
 // forgets says whether the EIp gives up the address that it had: kube-ovn has been asked
@@ -198,5 +195,5 @@ func (v *View) forgets(r *record) bool {
 	return r.ovn != nil && r.object.Spec.ChildRef == "" && !r.ovn.Status.Ready && r.ovn.DeletionTimestamp == nil &&
 		r.ovn.Annotations[AnnotationAddress] != "" && r.ovn.Annotations[AnnotationAddress] == wanted(r) &&
 		len(parseRequest(r.object.Annotations[AnnotationAddress])) == 0 &&
-		v.Now.Sub(r.ovn.CreationTimestamp.Time) >= patience
+		v.Now.Sub(r.ovn.CreationTimestamp.Time) >= v.Patience
 }

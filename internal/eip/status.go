@@ -24,7 +24,7 @@ const (
 // worth a write: wait is when it will be.
 func (v *View) report(r *record) (steps []lb.Step, wait time.Duration) {
 	e := r.object
-	if young := patience - v.Now.Sub(e.CreationTimestamp.Time); len(r.addresses) == 0 && !r.refused && young > 0 && e.DeletionTimestamp == nil && reflect.DeepEqual(e.Status, api.EIpStatus{}) {
+	if young := v.Patience - v.Now.Sub(e.CreationTimestamp.Time); len(r.addresses) == 0 && !r.refused && young > 0 && e.DeletionTimestamp == nil && reflect.DeepEqual(e.Status, api.EIpStatus{}) {
 		return nil, young
 	}
 	want := v.status(r)

@@ -52,12 +52,12 @@ func (v *View) strays(name string) (steps []lb.Step, wait time.Duration) {
 			continue
 		}
 		// After a change of the leader, the OvnEip may be known before its EIp is.
-		left := settling - v.Now.Sub(o.CreationTimestamp.Time)
+		left := v.Patience - v.Now.Sub(o.CreationTimestamp.Time)
 		switch {
 		case left <= 0 && !v.used(o):
 			steps = append(steps, remove("OvnEip", o, "its EIp is gone or refers to another OvnEip", lb.ImpactNone))
 		case left <= 0:
-			left = settling
+			left = v.Patience
 			fallthrough
 		default:
 			wait = sooner(wait, left)

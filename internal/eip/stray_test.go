@@ -49,7 +49,7 @@ func TestStrays(t *testing.T) {
 			w.settle()
 			test.act(w, test.eip)
 			w.settle()
-			w.now = w.now.Add(settling)
+			w.now = w.now.Add(Patience)
 			w.settle()
 			if got := len(w.ovn) - 2; got != test.left {
 				t.Errorf("%d OvnEips of the EIp are left, want %d: %v", got, test.left, w.writes)
@@ -72,7 +72,7 @@ func TestStraysAreKept(t *testing.T) {
 	w.vanish("web")
 	steps := func(change func(*State)) int {
 		s := w.state()
-		s.Now, s.Rows = w.now.Add(settling), nil
+		s.Now, s.Rows = w.now.Add(Patience), nil
 		if change != nil {
 			change(&s)
 		}
@@ -85,7 +85,7 @@ func TestStraysAreKept(t *testing.T) {
 	for name, change := range map[string]func(*State){
 		"a row has its address":       func(s *State) { s.Rows = w.state().Rows },
 		"the database cannot be read": func(s *State) { s.RowsUnknown = true },
-		"its EIp may not be known":    func(s *State) { s.Now = s.Now.Add(-time.Second - settling) },
+		"its EIp may not be known":    func(s *State) { s.Now = s.Now.Add(-time.Second - Patience) },
 		"a rule has a port of it":     func(s *State) { s.Rules = map[string][]Rule{o: {{Name: "r"}}} },
 	} {
 		if steps(change) != 0 {

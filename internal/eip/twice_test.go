@@ -38,7 +38,7 @@ func TestAddressGivenTwice(t *testing.T) {
 	young := w.ovn[OvnEipName(w.eips["a-young"])].DeepCopy()
 	young.Status.V4IP = ""
 	w.store(w.ovn, young.Name, young)
-	w.now = w.now.Add(patience)
+	w.now = w.now.Add(Patience)
 	w.settle()
 	has("a-young", "[]")
 	if want := fmt.Sprintf("kube-ovn has given 2001:db8::7 to OvnEip %s, and before that to OvnEip %s", young.Name, OvnEipName(w.eips["z-old"])); !strings.Contains(w.reason("of-a-young"), want) {

@@ -57,6 +57,10 @@ type State struct {
 	Others map[types.NamespacedName]*lb.Service
 
 	Now time.Time
+	// Patience is how long kube-ovn may take for an address before anybody is told, and how
+	// old something must be to be deleted if what it is for is not known: that may have been
+	// created a moment ago.
+	Patience time.Duration
 }
 
 // Claim is one Service and what it asks for. Invalid says that this cannot be understood:
@@ -80,8 +84,8 @@ type Row struct {
 	Ports   []lb.Port
 }
 
-// patience is how long kube-ovn may take for an address before anybody is told.
-const patience = 30 * time.Second
+// Patience is that of everybody but tests: see State.
+const Patience = 30 * time.Second
 
 // View is a State with all that follows from it.
 type View struct {

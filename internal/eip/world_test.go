@@ -98,7 +98,7 @@ func (w *world) service(name string, wish kubedc.Wish, ports ...uint16) *Claim {
 }
 
 func (w *world) state() State {
-	s := State{Namespace: namespace, Serves: w.serves, Names: map[string]types.UID{}, OvnEips: maps.Clone(w.ovn), Subnets: w.subnets, Vpcs: map[string]*kubeovn.Vpc{w.vpc.Name: w.vpc}, Now: w.now}
+	s := State{Namespace: namespace, Serves: w.serves, Names: map[string]types.UID{}, OvnEips: maps.Clone(w.ovn), Subnets: w.subnets, Vpcs: map[string]*kubeovn.Vpc{w.vpc.Name: w.vpc}, Now: w.now, Patience: Patience}
 	for _, name := range slices.Sorted(maps.Keys(w.services)) {
 		c := *w.services[name]
 		service := *c.Service

@@ -43,6 +43,8 @@ type Options struct {
 	DB *ovn.DB
 	// DryRun: nothing is written.
 	DryRun bool
+	// Patience is how long kube-ovn may take; 0: eip.Patience.
+	Patience time.Duration
 }
 
 // objects are those of kube-dc and kube-ovn, as projects.Projects follows and writes them.
@@ -79,7 +81,7 @@ var (
 func New(o Options) (*Placer, error) {
 	p := newPlacer(o.Config, o.DB)
 	all, err := projects.New(projects.Options{
-		REST: o.REST, Log: o.Log, Writes: hasEIps(o.Config), Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun,
+		REST: o.REST, Log: o.Log, Writes: hasEIps(o.Config), Serves: o.Config.OVN.EIps != config.UseEIps, DryRun: o.DryRun, Patience: o.Patience,
 		Claim: p.claim, Rows: rowsOf(o.DB), Served: p.served,
 	})
 	p.projects = all

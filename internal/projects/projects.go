@@ -4,6 +4,7 @@
 package projects
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,8 @@ type Options struct {
 	Serves bool
 	// DryRun says that nothing is written.
 	DryRun bool
+	// Patience is how long others may take; 0: eip.Patience.
+	Patience time.Duration
 	// Claim is what a Service asks for; ok is false if the Service is not of the
 	// backend's classes. It depends on the Service alone.
 	Claim func(*lb.Service) (c eip.Claim, ok bool)
@@ -99,8 +102,10 @@ func New(o Options) (*Projects, error) {
 		return nil, err
 	}
 	set.Cache = reader
+	book := eip.NewBook(o.Serves)
+	book.Patience = cmp.Or(o.Patience, book.Patience)
 	return &Projects{o: o, cache: reader, client: writer, kinds: set, queue: newQueue(), companions: newQueue(),
-		book: eip.NewBook(o.Serves), own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}, created: map[types.NamespacedName]created{}}, nil
+		book: book, own: ownWrites{}, bound: map[types.NamespacedName]eip.Binding{}, created: map[types.NamespacedName]created{}}, nil
 }
 
 func newQueue() workqueue.TypedRateLimitingInterface[types.NamespacedName] {

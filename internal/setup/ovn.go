@@ -19,14 +19,19 @@ import (
 const ovnWorkers = 100
 
 // AddOVN adds to o, which has its configuration, what serves classes of backend ovn. cluster
-// tells the rows of this cluster from those of others. services says how it is run.
-func AddOVN(o *controller.Options, cluster string, endpoints []ovsdb.Endpoint, services controller.Backend) error {
+// tells the rows of this cluster from those of others. services says how it is run, and
+// change what is not as usual.
+func AddOVN(o *controller.Options, cluster string, endpoints []ovsdb.Endpoint, services controller.Backend, change ...func(*placement.Options)) error {
 	registry := prometheus.NewRegistry()
 	db, err := ovn.New(ovn.Options{Cluster: cluster, Endpoints: endpoints, TLS: o.Config.OVN.Files(), Log: o.Log, Registry: registry})
 	if err != nil {
 		return fmt.Errorf("reach OVN: %w", err)
 	}
-	placer, err := placement.New(placement.Options{REST: o.REST, Log: o.Log, Config: o.Config, DB: db, DryRun: services.DryRun})
+	places := placement.Options{REST: o.REST, Log: o.Log, Config: o.Config, DB: db, DryRun: services.DryRun}
+	for _, f := range change {
+		f(&places)
+	}
+	placer, err := placement.New(places)
 	if err != nil {
 		return fmt.Errorf("follow projects: %w", err)
 	}

@@ -65,7 +65,7 @@ func cdevApplies(t *testing.T, c client.Client) {
 		t.Fatalf("units are %+v", units)
 	}
 	source := units[0].Source.(map[string]any)
-	out := run(t, "go", "tool", "-modfile=tools.mod", "helm", "template", units[0].Name, filepath.Join("charts", source["chart"].(string)),
+	out := render(t, units[0].Name, filepath.Join("charts", source["chart"].(string)),
 		"--namespace", units[0].Options.Namespace, "--version", source["version"].(string), "--values", filepath.Join(cdev, units[0].Values[0].File))
 	var kinds []*unstructured.Unstructured
 	all, err := objects([]byte(out))

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	crlog.SetLogger(logr.Discard())
-	os.Exit(m.Run())
+	os.Exit(tree.Share(m.Run))
 }
 
 // startAPI starts an API server for one test.
@@ -83,10 +83,13 @@ func awaitKinds(t *testing.T, c client.Client) {
 	})
 }
 
+// deadline is how long anything may take on a slow machine.
+const deadline = 3 * time.Minute
+
 // eventually waits until check returns no error.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	for {
 		err := check(ctx)
@@ -95,7 +98,7 @@ func eventually(t *testing.T, what string, check func(context.Context) error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after a minute, not: %s: %v", what, err)
+			t.Fatalf("after %s, not: %s: %v", deadline, what, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -120,17 +123,24 @@ func objects(text []byte) ([]*unstructured.Unstructured, error) {
 // run runs a command in the root of the tree.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := try(t, name, args...)
+	return runWith(t, nil, name, args...)
+}
+
+// runWith runs a command with some variables in its environment. They are not the test's
+// own: other tests run at the same time.
+func runWith(t *testing.T, environment []string, name string, args ...string) string {
+	t.Helper()
+	out, err := try(t, environment, name, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-func try(t *testing.T, name string, args ...string) (string, error) {
+func try(t *testing.T, environment []string, name string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir, cmd.Env = tree.Path(), append(os.Environ(), "CGO_ENABLED=0") // as make builds it
+	cmd.Dir, cmd.Env = tree.Path(), append(os.Environ(), environment...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s %v: %w\n%s", name, args, err, out)
@@ -141,7 +151,20 @@ func try(t *testing.T, name string, args ...string) (string, error) {
 // helm runs Helm on the cluster of a kubeconfig.
 func helm(t *testing.T, kubeconfig string, args ...string) string {
 	t.Helper()
-	t.Setenv("KUBECONFIG", kubeconfig)
-	t.Setenv("HELM_CACHE_HOME", t.TempDir())
-	return run(t, "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...)
+	out, err := tryHelm(t, kubeconfig, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func tryHelm(t *testing.T, kubeconfig string, args ...string) (string, error) {
+	t.Helper()
+	return try(t, []string{"KUBECONFIG=" + kubeconfig, "HELM_CACHE_HOME=" + t.TempDir()}, tree.Tool(t, "helm"), args...)
+}
+
+// render runs Helm without any cluster.
+func render(t *testing.T, args ...string) string {
+	t.Helper()
+	return helm(t, os.DevNull, append([]string{"template"}, args...)...)
 }

@@ -23,6 +23,7 @@ var (
 )
 
 func TestKinds(t *testing.T) {
+	t.Parallel()
 	_, c := startAPI(t)
 	installKinds(t, c)
 	t.Run("cdev", func(t *testing.T) { cdevApplies(t, c) }) // brings MetalLB's kinds

@@ -271,6 +271,17 @@ func (w *kubeDC) serves(metallb, ovn string, running ...*process.Process) {
 		}
 		return err
 	})
+	eventually(w.T, "its EIp says who uses it", func(ctx context.Context) error { // else its end is waited for
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "kube-dc.com", Version: "v1", Kind: "EIpList"})
+		err := w.c.List(ctx, list)
+		for _, e := range list.Items {
+			if owners, _, _ := unstructured.NestedSlice(e.Object, "status", "owners"); strings.HasPrefix(e.GetName(), "slb-cloud-") && len(owners) == 1 {
+				return nil
+			}
+		}
+		return errors.Join(err, errors.New("there is none that does"))
+	})
 	w.nb.Ctl("lb-del", project+"-etcd-lb-tcp")
 	eventually(w.T, "the load balancer is there again", func(context.Context) error {
 		if rows := w.nb.Ctl("--bare", "--columns=vips", "find", "Load_Balancer", "name="+project+"-etcd-lb-tcp"); !strings.Contains(rows, "168.119.17.52:2380") {
@@ -307,6 +318,7 @@ func (w *kubeDC) serves(metallb, ovn string, running ...*process.Process) {
 // MetalLB's class and kube-dc's Services are served in one cluster: by two releases that
 // never touch each other's Services, and by one.
 func TestKubeDCBesideMetalLB(t *testing.T) {
+	t.Parallel()
 	w := newKubeDC(t)
 	w.install("migrate-from-metallb.md", "helm install metallb charts/fairlead --namespace metallb-system --create-namespace --set loadBalancerClass=metallb --wait")
 	w.install("kube-dc.md", "helm install fairlead charts/fairlead --namespace kube-system --set ovn.enabled=true")
@@ -317,6 +329,7 @@ func TestKubeDCBesideMetalLB(t *testing.T) {
 }
 
 func TestKubeDCAndMetalLBInOneRelease(t *testing.T) {
+	t.Parallel()
 	w := newKubeDC(t)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metallbNamespace}})
 	w.install("kube-dc.md", "helm install fairlead charts/fairlead --namespace kube-system --set loadBalancerClass=metallb --set metallb.namespace=metallb-system --set ovn.enabled=true")
@@ -326,6 +339,7 @@ func TestKubeDCAndMetalLBInOneRelease(t *testing.T) {
 // With pools neither kube-ovn nor kube-dc is needed, and no right to write anything of
 // theirs.
 func TestOVNWithPools(t *testing.T) {
+	t.Parallel()
 	w := newKubeDC(t)
 	w.install("kube-dc.md", "helm install fairlead charts/fairlead --namespace fairlead-system --create-namespace --set ovn.enabled=true --set 'ovn.northbound={tcp:192.0.2.11:6641}' --set 'classes[0].name=,classes[0].backend=ovn,classes[0].pools={native}'")
 	awaitKinds(t, w.c)
@@ -353,6 +367,7 @@ func TestOVNWithPools(t *testing.T) {
 // What kube-dc-manager has made stays as it is, there and back: address, EIp, OvnEip and
 // row. What Fairlead leaves behind keeps nobody from deleting it.
 func TestKubeDCThereAndBack(t *testing.T) {
+	t.Parallel()
 	const guide = "migrate-from-kube-dc.md"
 	w := newKubeDC(t)
 	w.leftByManager("web", "168.119.17.55")

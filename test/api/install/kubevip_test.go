@@ -34,6 +34,7 @@ const (
 // deploy/kube-vip.yaml replaces the manifest of kube-vip's cloud provider however
 // that was installed, and that one replaces ours.
 func TestProviderIsReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	kubectl := func(args ...string) {
 		t.Helper()
@@ -74,6 +75,7 @@ func TestProviderIsReplaced(t *testing.T) {
 // In the place of kube-vip's cloud provider the controller does its work with the
 // rights of the manifest, and without any kind of ours.
 func TestProviderWithItsRights(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run(t, w.kube, "kubectl", "--kubeconfig", w.api.Kubeconfig, "apply", "--filename", "deploy/kube-vip.yaml")
 	log := w.startProvider()
@@ -167,8 +169,8 @@ func (w *world) startProvider() *process.Log {
 		w.Fatal(err)
 	}
 	pod := deployment.Spec.Template.Spec
-	binary := tree.Binary(w, "fairlead")
-	args := append(slices.Clone(pod.Containers[0].Args), "--health-address=127.0.0.1:"+healthPort, "--metrics-address=127.0.0.1:"+metricsPort,
+	binary, healthPort := tree.Binary(w, "fairlead"), port(w.T)
+	args := append(slices.Clone(pod.Containers[0].Args), "--health-address=127.0.0.1:"+healthPort, "--metrics-address=127.0.0.1:"+port(w.T),
 		"--kubeconfig="+kubeconfigOf(w.T, w.api, w.c, providerNamespace, pod.ServiceAccountName, filepath.Join(dir, "kubeconfig")))
 	cmd := exec.Command(binary, args...)
 	cmd.Env = os.Environ()

@@ -55,7 +55,7 @@ func (w *world) helm(args ...string) { w.Helper(); helm(w.T, w.api.Kubeconfig, a
 // helmFails wants an error that says so.
 func (w *world) helmFails(want string, args ...string) {
 	w.Helper()
-	if _, err := try(w.T, "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := tryHelm(w.T, w.api.Kubeconfig, args...); err == nil || !strings.Contains(err.Error(), want) {
 		w.Errorf("helm %v: want an error with %q, got %v", args, want, err)
 	}
 }
@@ -68,8 +68,7 @@ func (w *world) sh(line string) {
 	if err := os.Symlink(w.kube, filepath.Join(dir, "kubectl")); err != nil {
 		w.Fatal(err)
 	}
-	w.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	run(w.T, "sh", "-ec", line)
+	runWith(w.T, []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "KUBECONFIG=" + w.api.Kubeconfig}, "sh", "-ec", line)
 }
 
 // guideHas keeps the guide and its test together: both have the same commands.
@@ -171,6 +170,7 @@ func later(t *testing.T) string {
 // Where MetalLB's kinds are missing the chart has them, upgrades them, and keeps
 // them and everybody's pools when it goes.
 func TestMetalLBKindsMissing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	in := []string{"--namespace", metallbNamespace}
 	w.helm(append(in, "install", "metallb", "charts/fairlead", "--create-namespace", "--set", "loadBalancerClass=metallb")...)
@@ -210,9 +210,10 @@ func TestMetalLBKindsMissing(t *testing.T) {
 // Kinds that somebody else has installed stay as they are, whatever is done with
 // the chart.
 func TestMetalLBKindsOfOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run(t, w.kube, "kubectl", "--kubeconfig", w.api.Kubeconfig, "create", "namespace", metallbNamespace)
-	manifest := run(t, "go", "tool", "-modfile=tools.mod", "helm", "template", standIn, "--show-only", "charts/crds/templates/crds.yaml")
+	manifest := render(t, standIn, "--show-only", "charts/crds/templates/crds.yaml")
 	path := filepath.Join(t.TempDir(), "crds.yaml")
 	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
@@ -241,13 +242,12 @@ func TestMetalLBKindsOfOthers(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := try(t, w.kube, "kubectl", "--kubeconfig", w.api.Kubeconfig, "create", "--filename", "deploy/metallb-crds.yaml")
+	_, err := try(t, nil, w.kube, "kubectl", "--kubeconfig", w.api.Kubeconfig, "create", "--filename", "deploy/metallb-crds.yaml")
 	if err == nil || strings.Count(err.Error(), "already exists") != len(metallbKinds)-1 {
 		t.Errorf("kubectl create says %v", err)
 	}
 	delete(before, gone.Name)
 	w.unchanged(before, "kubectl create")
-	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
 	w.sh("kubectl apply -f deploy/metallb.yaml")
 	w.sh("kubectl delete -f deploy/metallb.yaml --selector app.kubernetes.io/name=fairlead")
 	for _, left := range everything(t, w.c) {
@@ -277,8 +277,8 @@ func (w *world) installMetalLB() (pool *unstructured.Unstructured) {
 
 // The guide's way from a release of MetalLB's, and back.
 func TestReplaceMetalLBRelease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
 	pool, before := w.installMetalLB(), w.kinds()
 
 	w.sh("kubectl annotate --overwrite $(kubectl get crd -o name | grep metallb.io) helm.sh/resource-policy=keep")
@@ -308,8 +308,8 @@ func TestReplaceMetalLBRelease(t *testing.T) {
 
 // Without MetalLB's chart at hand Helm is made to forget the release.
 func TestForgetMetalLBRelease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
 	pool, before := w.installMetalLB(), w.kinds()
 	w.sh("kubectl annotate --overwrite $(kubectl get crd -o name | grep metallb.io) helm.sh/resource-policy=keep")
 	w.sh("kubectl delete secret --namespace metallb-system --selector owner=helm,name=metallb")
@@ -327,8 +327,8 @@ func TestForgetMetalLBRelease(t *testing.T) {
 // A tool that exchanges the chart of a release for another, as those do that have
 // a release in a file, would have Helm delete the kinds. The chart does not let it.
 func TestMetalLBReleaseTakenOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
 	pool, before := w.installMetalLB(), w.kinds()
 	over := []string{"upgrade", "--install", "metallb", "charts/fairlead", "--namespace", metallbNamespace, "--reset-values", "--set", "loadBalancerClass=metallb"}
 	w.helmFails("kubectl annotate crd "+strings.Join(metallbKinds, " ")+" helm.sh/resource-policy=keep", over...)
@@ -351,8 +351,8 @@ func TestMetalLBReleaseTakenOver(t *testing.T) {
 // What the guide warns of: Helm looks for the annotation in what it has stored
 // when it uninstalls, not on the object.
 func TestHelmForgetsWhatIsOnlyOnTheObject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	w.Setenv("KUBECONFIG", w.api.Kubeconfig)
 	w.installMetalLB()
 	w.sh("kubectl annotate --overwrite $(kubectl get crd -o name | grep metallb.io) helm.sh/resource-policy=keep")
 	w.helm("uninstall", "metallb", "--namespace", metallbNamespace, "--wait")
@@ -362,7 +362,8 @@ func TestHelmForgetsWhatIsOnlyOnTheObject(t *testing.T) {
 // What the chart installs in MetalLB's place carries the labels and flags that
 // MetalLB's people and manifests use.
 func TestInMetalLBsPlace(t *testing.T) {
-	out := run(t, "go", "tool", "-modfile=tools.mod", "helm", "template", "metallb", "charts/fairlead", "--namespace", metallbNamespace,
+	t.Parallel()
+	out := render(t, "metallb", "charts/fairlead", "--namespace", metallbNamespace,
 		"--set", "loadBalancerClass=metallb", "--set", "metallb.labels=true")
 	all, err := objects([]byte(out))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 // Our definitions of MetalLB's kinds take what MetalLB takes, refuse what one
 // object shows to be wrong, and keep what they do not know.
 func TestMetalLBKinds(t *testing.T) {
+	t.Parallel()
 	_, c := startAPI(t)
 	for _, crd := range charts.MetalLBCRDs() {
 		if err := c.Create(t.Context(), crd); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -33,16 +34,25 @@ import (
 
 const namespace = "fairlead-system"
 
-// The ports of the release under test: in a pod they would be the pod's own.
-const healthPort, metricsPort = "17981", "17943"
+// port is a free one for a release under test: in a pod it would be the pod's own.
+func port(t *testing.T) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(rig.FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
 
 // A release is installed with no values but its ports; the controller is
 // started as the Deployment says, with the rights of the release's service
 // account, and does its work; then the release is uninstalled, and nothing
 // stays but what was promised.
 func TestRelease(t *testing.T) {
+	t.Parallel()
 	api, c := startAPI(t)
 	before := everything(t, c)
+	healthPort, metricsPort := port(t), port(t)
 	helm(t, api.Kubeconfig, "install", "fairlead", "charts/fairlead", "--namespace", namespace, "--create-namespace",
 		"--set", "controller.healthPort="+healthPort, "--set", "controller.metricsPort="+metricsPort)
 	awaitKinds(t, c)
@@ -52,7 +62,7 @@ func TestRelease(t *testing.T) {
 		return get(ctx, "http://127.0.0.1:"+healthPort+"/readyz", "", http.StatusOK)
 	})
 	servesAService(t, c)
-	answersMetricsToReadersOnly(t, c)
+	answersMetricsToReadersOnly(t, c, metricsPort)
 	agentsMayDoLittle(t, c)
 	if strings.Contains(log.String(), "forbidden") {
 		t.Errorf("the chart's rights do not suffice:\n%s", log)
@@ -212,7 +222,7 @@ func agentsMayDoLittle(t *testing.T, c client.Client) {
 	}
 }
 
-func answersMetricsToReadersOnly(t *testing.T, c client.Client) {
+func answersMetricsToReadersOnly(t *testing.T, c client.Client, port string) {
 	t.Helper()
 	scraper := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scraper"}}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -224,7 +234,7 @@ func answersMetricsToReadersOnly(t *testing.T, c client.Client) {
 		t.Fatal(err)
 	}
 	token := tokenOf(t, c, namespace, "scraper")
-	const url = "https://127.0.0.1:" + metricsPort + "/metrics"
+	url := "https://127.0.0.1:" + port + "/metrics"
 	if err := get(t.Context(), url, "", http.StatusUnauthorized); err != nil {
 		t.Error(err)
 	}

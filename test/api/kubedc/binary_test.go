@@ -19,7 +19,8 @@ import (
 // Two processes of the real binary: only the one that leads uses the database (B19). When
 // it is killed, the other one takes over, and heals what was changed meanwhile.
 func TestBinaryTakesOver(t *testing.T) {
-	s := &story{t: t, client: newClient(t)}
+	t.Parallel()
+	s := newStory(t, useRig(t))
 	s.installKinds()
 	s.clean()
 	s.makeProject()
@@ -28,7 +29,7 @@ func TestBinaryTakesOver(t *testing.T) {
 	file := t.TempDir() + "/config.yaml"
 	write(t, file, "apiVersion: fairlead.io/v1alpha1\nkind: Configuration\nclasses: [{name: \"\", backend: ovn}]\n")
 	launch := func(metrics string) *process.Process {
-		cmd := exec.Command(tree.Binary(t, "fairlead"), "controller", "--kubeconfig", theRig.API.Kubeconfig, "--config", file,
+		cmd := exec.Command(tree.Binary(t, "fairlead"), "controller", "--kubeconfig", s.rig.API.Kubeconfig, "--config", file,
 			"--leader-elect", "--leader-elect-namespace=kube-system", "--metrics-address", metrics)
 		cmd.Env = []string{"OVN_NB_DB=" + s.nb.Endpoint()}
 		return process.Start(t, cmd)
@@ -72,13 +73,15 @@ func TestBinaryTakesOver(t *testing.T) {
 
 // A wrong configuration ends the start with a sentence.
 func TestBinaryRefusesWrongEndpoints(t *testing.T) {
+	t.Parallel()
+	r := useRig(t)
 	file := t.TempDir() + "/config.yaml"
 	for config, want := range map[string]string{
 		`northbound: ["tpc:db:6641"]`: `ovn.northbound[0]: endpoint "tpc:db:6641" is not of the kind unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT`,
 		`northbound: ["ssl:db:6641"], ca: /nowhere, certificate: /nowhere, key: /nowhere`: `reach OVN: ovn.ca, ovn.certificate and ovn.key: read CA: open /nowhere: no such file or directory`,
 	} {
 		write(t, file, "apiVersion: fairlead.io/v1alpha1\nkind: Configuration\nclasses: [{name: \"\", backend: ovn}]\novn: {"+config+"}\n")
-		out, err := exec.CommandContext(t.Context(), tree.Binary(t, "fairlead"), "controller", "--kubeconfig", theRig.API.Kubeconfig, "--config", file).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), tree.Binary(t, "fairlead"), "controller", "--kubeconfig", r.API.Kubeconfig, "--config", file).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v: %s", err, out)
 		}

@@ -39,6 +39,7 @@ const chaosTime = 20 * time.Second
 // controller are killed, Services and endpoints come and go. In the end everything is as
 // it is to be, and nothing of others was touched.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	c := newChaos(t)
 	c.launch()
 	for i := range 4 {
@@ -100,7 +101,7 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T) *chaos {
-	c := &chaos{story: &story{t: t, client: newClient(t)}, cluster: northbound.StartCluster(t), binary: tree.Binary(t, "fairlead"), metrics: rig.FreeAddress(t)}
+	c := &chaos{story: newStory(t, useRig(t)), cluster: northbound.StartCluster(t), binary: tree.Binary(t, "fairlead"), metrics: rig.FreeAddress(t)}
 	c.installKinds()
 	c.clean()
 	c.makeProject()
@@ -121,7 +122,7 @@ func newChaos(t *testing.T) *chaos {
 	c.runKubeOVN()
 	pool := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "chaos"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"203.0.113.0/24"}}}
 	annotated := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "annotated"}}
-	if err := errors.Join(theRig.Client.Create(t.Context(), pool), theRig.Client.Patch(t.Context(), annotated, client.RawPatch("application/merge-patch+json",
+	if err := errors.Join(c.rig.Client.Create(t.Context(), pool), c.rig.Client.Patch(t.Context(), annotated, client.RawPatch("application/merge-patch+json",
 		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"shalb-prod",%q:"shalb-prod-default"}}}`, kubedc.AnnotationRouter, kubedc.AnnotationSwitches)))); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func newChaos(t *testing.T) *chaos {
 }
 
 func (c *chaos) launch() {
-	c.process = theRig.Launch(c.t, c.binary, "--config", c.config, "--metrics-address", c.metrics, "--log-level=warn")
+	c.process = c.rig.Launch(c.t, c.binary, "--config", c.config, "--metrics-address", c.metrics, "--log-level=warn")
 	c.whole.Store(true)
 }
 

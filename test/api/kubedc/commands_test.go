@@ -31,7 +31,7 @@ import (
 	"fairlead.io/test/kit/script"
 )
 
-func newClient(t *testing.T) client.Client {
+func newClient(t *testing.T, r *rig.Rig) client.Client {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, api.AddToScheme, kubeovn.AddToScheme} {
@@ -39,7 +39,7 @@ func newClient(t *testing.T) client.Client {
 			t.Fatal(err)
 		}
 	}
-	c, err := client.New(theRig.API.RESTConfig(), client.Options{Scheme: s})
+	c, err := client.New(r.API.RESTConfig(), client.Options{Scheme: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (s *story) eventsOf(name, reason string) ([]string, error) {
 		return nil, err
 	}
 	namespace, _, _ := strings.Cut(name, "/")
-	list, err := theRig.Kube.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{})
+	list, err := s.rig.Kube.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,9 @@
 // testdata is one story. It begins with the projects shalb-dev and shalb-prod, whose
 // routers have 168.119.17.51 and 168.119.17.50 in the subnet ext-public, with a subnet
 // ext-cloud, and with namespaces nowhere and annotated that are no projects. A controller
-// serves Services without a class, and those of class pooled from pools. Commands besides
-// those of testscript (exec, stdout, cmp, …), which have the endpoint of the database in $NB:
+// serves Services without a class, and those of class pooled from pools; it has served the
+// projects' EIps default-gw. Commands besides those of testscript (exec, stdout, cmp, …),
+// which have the endpoint of the database in $NB:
 //
 //	kubectl ARGUMENT...         kubectl, as administrator
 //	apply FILE...               kubectl apply
@@ -38,7 +39,8 @@
 //	northd stop                 ovn-northd dies
 //	kinds remove|install        kube-dc's and kube-ovn's kinds are removed; are installed
 //	controller start            start a controller, with the configuration FILE in
-//	   [--config FILE]          place of the default one, or one that only tells what it would do
-//	   [--dry-run]
+//	   [--config FILE]          place of the default one, one that only tells what it would do, or
+//	   [--dry-run]              one that waits so long for others, and not half a minute
+//	   [--patience DURATION]
 //	controller stop             stop it
 package kubedc

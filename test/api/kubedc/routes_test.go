@@ -29,12 +29,13 @@ import (
 // loses any.
 func TestRoutesBesideOthers(t *testing.T) {
 	const project = "shalb-dev"
-	w := &story{t: t, client: newClient(t)}
+	t.Parallel()
+	w := newStory(t, useRig(t))
 	w.installKinds()
 	w.clean()
 	w.makeProject()
 	followed, err := projects.New(projects.Options{
-		REST: theRig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Writes: true,
+		REST: w.rig.API.RESTConfig(), Log: slog.New(slog.NewTextHandler(process.LogOf(t, "projects"), nil)), Writes: true,
 		Claim:  func(*lb.Service) (eip.Claim, bool) { return eip.Claim{}, false },
 		Rows:   func(netip.Addr, []lb.Port) ([]eip.Row, error) { return nil, nil },
 		Served: func(types.NamespacedName) ([]routes.Served, error) { return nil, errors.New("there is no database") },

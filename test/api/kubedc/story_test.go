@@ -5,9 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +28,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/ovsdb"
+	"fairlead.io/internal/placement"
 	"fairlead.io/internal/setup"
 	"fairlead.io/sandbox"
 	standin "fairlead.io/sandbox/kubeovn"
@@ -36,16 +40,18 @@ import (
 
 // TestStories tells in scripts what users of kube-dc see: see the package comment.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	kube, err := sandbox.KubeBinary(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, metrics := t.TempDir(), rig.FreeAddress(t)
-	script.Tell(t, testscript.Params{Dir: "testdata", Cmds: commands(kube)}, func(t *testing.T, env *testscript.Env) error {
-		env.Setenv("KUBECONFIG", theRig.API.Kubeconfig)
+	r, cache, metrics := useRig(t), t.TempDir(), rig.FreeAddress(t)
+	script.Tell(t, testscript.Params{Files: stories(t), Cmds: commands(kube)}, func(t *testing.T, env *testscript.Env) error {
+		env.Setenv("KUBECONFIG", r.API.Kubeconfig)
 		env.Setenv("KUBECACHEDIR", cache)
 		env.Setenv("HOME", env.WorkDir)
-		s := &story{t: t, metrics: metrics, client: newClient(t)}
+		s := newStory(t, r)
+		s.metrics = metrics
 		env.Values[storyKey{}] = s
 		s.installKinds()
 		s.clean()
@@ -53,15 +59,41 @@ func TestStories(t *testing.T) {
 		s.makeNetwork()
 		env.Setenv("NB", s.nb.Endpoint())
 		s.runKubeOVN()
-		return s.start(nil)
+		if err := s.start(nil); err != nil {
+			return err
+		}
+		for _, project := range []string{"shalb-dev", "shalb-prod"} {
+			rig.Eventually(t, project+" is served", func() error { return s.has([]string{"eip", project + "/default-gw", `"ready":true`}) })
+		}
+		return nil
 	})
+}
+
+// stories are the scripts. With -shuffle, as for tests, nobody knows which comes first.
+func stories(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := flag.Lookup("test.shuffle"); f != nil && f.Value.String() != "off" {
+		rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+		t.Logf("stories in this order: %v", files)
+	}
+	return files
 }
 
 type storyKey struct{}
 
+func newStory(t *testing.T, r *rig.Rig) *story {
+	t.Helper()
+	return &story{t: t, rig: r, client: newClient(t, r)}
+}
+
 // story is one script at work.
 type story struct {
 	t       *testing.T
+	rig     *rig.Rig
 	client  client.Client
 	metrics string // address
 	stop    func() // the controller
@@ -96,6 +128,7 @@ func (s *story) start(args []string) error {
 	flags := flag.NewFlagSet("controller start", flag.ContinueOnError)
 	flags.Func("config", "", func(path string) (err error) { c, err = config.Load(path); return err })
 	flags.BoolVar(&services.DryRun, "dry-run", false, "")
+	patience := flags.Duration("patience", 0, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -103,11 +136,11 @@ func (s *story) start(args []string) error {
 	if err != nil {
 		return err
 	}
-	s.stop = theRig.Start(s.t, func(o *controller.Options) {
+	s.stop = s.rig.Start(s.t, func(o *controller.Options) {
 		o.Config, o.MetricsAddress = c, s.metrics
 		o.REST.Wrap(s.count)
 		setup.Add(o, setup.Names{MetalLBNamespace: rig.MetalLBNamespace})
-		if e := setup.AddOVN(o, c.ClusterName, []ovsdb.Endpoint{endpoint}, services); e != nil {
+		if e := setup.AddOVN(o, c.ClusterName, []ovsdb.Endpoint{endpoint}, services, func(o *placement.Options) { o.Patience = *patience }); e != nil {
 			err = e
 		}
 	})
@@ -133,7 +166,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // runKubeOVN allocates addresses until the story ends.
 func (s *story) runKubeOVN() {
 	var err error
-	if s.ovn, err = standin.New(theRig.API.RESTConfig()); err != nil {
+	if s.ovn, err = standin.New(s.rig.API.RESTConfig()); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -201,7 +234,7 @@ func lists() []client.ObjectList {
 func (s *story) installKinds() {
 	rig.Eventually(s.t, "install the kinds", func() error {
 		for _, crd := range standin.CRDs() {
-			if err := theRig.Client.Create(context.Background(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
+			if err := s.rig.Client.Create(context.Background(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
 				return err
 			}
 		}
@@ -216,10 +249,10 @@ func (s *story) installKinds() {
 
 // removeKinds removes them, with all objects.
 func (s *story) removeKinds() {
-	s.emptyKinds()
+	s.empty(lists()...)
 	rig.Eventually(s.t, "remove the kinds", func() error {
 		for _, crd := range standin.CRDs() {
-			if err := theRig.Client.Delete(context.Background(), crd); !apierrors.IsNotFound(err) {
+			if err := s.rig.Client.Delete(context.Background(), crd); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("%s: %w", crd.Name, errors.Join(err, errors.New("it is there")))
 			}
 		}
@@ -229,8 +262,8 @@ func (s *story) removeKinds() {
 
 // clean leaves nothing of the story before.
 func (s *story) clean() {
-	theRig.Clean(s.t)
-	s.emptyKinds()
+	s.rig.Clean(s.t)
+	s.empty(append(lists(), &corev1.EndpointsList{}, &discoveryv1.EndpointSliceList{})...)
 	rig.Eventually(s.t, "namespaces say nothing", func() error {
 		var list corev1.NamespaceList
 		if err := s.client.List(context.Background(), &list); err != nil {
@@ -248,16 +281,20 @@ func (s *story) clean() {
 	})
 }
 
-// emptyKinds removes all objects of kube-dc's and kube-ovn's kinds, whatever keeps them.
-func (s *story) emptyKinds() {
+// empty removes all objects of some kinds, but for what the API server itself makes,
+// whatever keeps them.
+func (s *story) empty(kinds ...client.ObjectList) {
 	ctx := context.Background()
 	rig.Eventually(s.t, "no object is left", func() error {
 		left := 0
-		for _, l := range lists() {
+		for _, l := range kinds {
 			if err := s.client.List(ctx, l); err != nil {
 				return err
 			}
 			for _, o := range itemsOf(l) {
+				if o.GetNamespace() == metav1.NamespaceDefault && o.GetName() == "kubernetes" {
+					continue
+				}
 				left++
 				if len(o.GetFinalizers()) > 0 {
 					if err := s.client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {

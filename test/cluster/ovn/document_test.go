@@ -3,6 +3,7 @@ package ovn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -60,14 +61,19 @@ func TestDocument(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			command := printed.Replace(step.command)
 			var out string
-			if step.host == "" {
-				out = sh(t, command)
-			} else {
-				out = on(t, step.host, "sh", "-c", command)
-			}
-			if !regexp.MustCompile(step.want).MatchString(out) {
-				t.Errorf("%s\n%s\nwant %s", command, out, step.want)
-			}
+			eventually(t, command, func() (err error) { // a Service may be published before its EIp says so
+				if step.host == "" {
+					out, err = site.Shell(t.Context(), cluster, command)
+				} else {
+					var raw []byte
+					raw, err = cluster.Exec(t.Context(), step.host, "sh", "-c", command)
+					out = string(raw)
+				}
+				if err == nil && !regexp.MustCompile(step.want).MatchString(out) {
+					err = fmt.Errorf("%s\nwant %s", out, step.want)
+				}
+				return err
+			})
 			if strings.Contains(out, "vpc_nat") || regexp.MustCompile(`(?m)^  nat: \S`).MatchString(out) {
 				t.Errorf("%s\n%s\nhas something of NAT", command, out)
 			}
@@ -89,12 +95,14 @@ func TestDocument(t *testing.T) {
 // it takes is told, not asserted.
 func firstConnection(t *testing.T, vip netip.Addr) {
 	forget(t)
-	begin := time.Now()
-	r, err := get(t.Context(), sandbox.ClientHost, vip, 80)
-	if err != nil {
-		t.Fatalf("the first connection after the address is published: %v", err)
-	}
-	t.Logf("%s has answered the first connection after %v", r.vm, time.Since(begin).Round(time.Millisecond))
+	var r reply
+	begin, tries := time.Now(), 0
+	eventually(t, "somebody answers", func() (err error) {
+		tries++
+		r, err = get(t.Context(), sandbox.ClientHost, vip, 80)
+		return err
+	})
+	t.Logf("%s has answered after %v, at attempt %d", r.vm, time.Since(begin).Round(time.Millisecond), tries)
 }
 
 // noRules: the router has no other NAT rows and policies than without Fairlead.
@@ -120,9 +128,13 @@ func TestDeletion(t *testing.T) {
 		forget(t)
 		return nobodyHas(t.Context(), vip)
 	})
-	if row := nbctl(t, "--bare", "--columns=_uuid", "find", "Load_Balancer", "name="+namespace+"-short-tcp"); row != "" {
-		t.Errorf("the row %s is left", row)
-	}
+	eventually(t, "the row is gone", func() error {
+		row, err := cluster.Nbctl(t.Context(), "--bare", "--columns=_uuid", "find", "Load_Balancer", "name="+namespace+"-short-tcp")
+		if err == nil && strings.TrimSpace(row) != "" {
+			err = errors.New(row)
+		}
+		return err
+	})
 }
 
 // gone: no EIp and no OvnEip has a name with this in it.

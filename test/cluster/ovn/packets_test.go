@@ -65,7 +65,10 @@ func startVM(t *testing.T, vm sandbox.VM) sandbox.VM {
 		}
 	})
 	eventually(t, "start "+vm.Name, func() error { return cluster.StartVM(t.Context(), vm) })
-	nbctl(t, "--wait=hv", "sync")
+	eventually(t, "every chassis knows "+vm.Name, func() error {
+		_, err := cluster.Nbctl(t.Context(), "--wait=hv", "sync")
+		return err
+	})
 	return vm
 }
 
@@ -204,8 +207,13 @@ func TestAffinity(t *testing.T) {
 		return err
 	})
 	for range 12 {
-		if r, err := get(t.Context(), sandbox.ClientHost, vip, 80); err != nil || r.vm != first.vm {
-			t.Errorf("%s has answered first, then %s (%v)", first.vm, r.vm, err)
+		var r reply
+		eventually(t, "somebody answers again", func() (err error) {
+			r, err = get(t.Context(), sandbox.ClientHost, vip, 80)
+			return err
+		})
+		if r.vm != first.vm {
+			t.Errorf("%s has answered first, then %s", first.vm, r.vm)
 		}
 	}
 }
@@ -252,7 +260,10 @@ func TestDefaultGateway(t *testing.T) {
 		t.Fatalf("the address is %s, want the router's own, %s", vip, routerAddress)
 	}
 	answers(t, sandbox.ClientHost, routerAddress, 8080, clientAddress, vms...)
-	on(t, sandbox.ClientHost, "ping", "-c", "1", "-W", "5", routerAddress.String())
+	eventually(t, "the router answers pings", func() error {
+		_, err := cluster.Exec(t.Context(), sandbox.ClientHost, "ping", "-c", "1", "-W", "5", routerAddress.String())
+		return err
+	})
 	for _, vm := range vms {
 		if seen := outbound(t, vm); seen != routerAddress {
 			t.Errorf("%s is seen as %s, want %s", vm, seen, routerAddress)

@@ -24,6 +24,7 @@ import (
 	"fairlead.io/charts"
 	"fairlead.io/internal/notary"
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/tree"
 )
 
 // Rig is a real API server that knows our kinds.
@@ -42,7 +43,7 @@ func Main(m *testing.M, o sandbox.Options, r **Rig) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		return m.Run()
+		return tree.Share(m.Run)
 	}), o, &api)
 }
 
