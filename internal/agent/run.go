@@ -88,6 +88,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
+	if err := apiretry.Await(ctx, o.REST, o.Log); err != nil {
+		return apiretry.IgnoreEnd(ctx, err)
+	}
 	cached, err := newCache(o.REST, o.NodeName, o.Log)
 	if err != nil {
 		return fmt.Errorf("reach the API server: %w", err)
@@ -97,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 		if meta.IsNoMatchError(err) {
 			return fmt.Errorf("the API server has no CRDs of %s: install Fairlead's CRDs (chart value crds.enabled): %w", v1alpha1.GroupVersion.Group, err)
 		}
-		return err
+		return apiretry.IgnoreEnd(ctx, err)
 	}
 	running.Go(func() { _ = cached.Start(background) })
 	reader := sources.New(o.Sources, cached)

@@ -6,12 +6,14 @@ package apiretry
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
@@ -78,6 +80,17 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		case <-wait.C:
 		}
 	}
+}
+
+// Await waits until the API server answers, whatever it says, or ctx ends. What asks
+// about kinds has no context: before the first answer it would wait for ever.
+func Await(ctx context.Context, c *rest.Config, log *slog.Logger) error {
+	asker, err := kubernetes.NewForConfig(Config(c, log))
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	_ = asker.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+	return ctx.Err()
 }
 
 // IgnoreEnd returns err unless ctx has ended: a process that is stopped while it
