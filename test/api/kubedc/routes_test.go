@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
@@ -83,7 +84,11 @@ func TestRoutesBesideOthers(t *testing.T) {
 		all.Go(func() {
 			service := types.NamespacedName{Namespace: "elsewhere", Name: fmt.Sprint("s", i)}
 			for _, needed := range [][]kubeovn.PolicyRoute{{route("shared"), route("old")}, {route("shared"), route(service.Name)}} {
-				if err := followed.Route(t.Context(), project, service, needed); err != nil {
+				// A Service that found others writing for too long is looked at again.
+				err := retry.OnError(wait.Backoff{Duration: 5 * time.Millisecond, Steps: 1000}, apierrors.IsConflict, func() error {
+					return followed.Route(t.Context(), project, service, needed)
+				})
+				if err != nil {
 					t.Error(err)
 				}
 			}
