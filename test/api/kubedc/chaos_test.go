@@ -33,7 +33,7 @@ import (
 )
 
 // chaosTime is how long it lasts.
-const chaosTime = 20 * time.Second
+const chaosTime = time.Minute
 
 // TestChaos: somebody removes and changes rows at random, the database's leader and the
 // controller are killed, Services and endpoints come and go. In the end everything is as
