@@ -54,6 +54,8 @@ type Group struct {
 	departed map[string]departure
 	nodes    map[netip.Addr]bool // that Join was last called with
 	deaths   int
+	raising  [nonceLen]byte  // see raiseIncarnation
+	raised   chan struct{}   // nil: it was
 	greet    map[string]bool // members that have not heard of us from ourselves
 	doubts   map[string]*doubt
 	// questions of others that are to be answered.
@@ -115,7 +117,7 @@ func Start(c Config) (*Group, error) {
 		return nil, errors.Join(fmt.Errorf("start membership: %w", err), transport.Shutdown())
 	}
 	g.list = list
-	if err := raiseIncarnation(transport, c.Key, c.Name, c.Bind, now); err != nil {
+	if err := g.raiseIncarnation(transport, c.Key, now); err != nil {
 		g.log.Debug("raise the incarnation", "error", err)
 	}
 	g.loops.Go(g.run)

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -16,24 +15,51 @@ import (
 // earlier one had: the time. memberlist has no option for that, but it contradicts
 // a suspicion with a number above the suspicion's. So a process suspects itself.
 
-// typeSuspect is memberlist's type of a suspicion.
-const typeSuspect = 3
+const (
+	// memberlist's types of a suspicion, of several messages in one, and of our own.
+	typeSuspect, typeCompound, typeUser = 3, 7, 8
+	// raiseTimeout is after which a packet to this member itself is lost.
+	raiseTimeout = 100 * time.Millisecond
+)
 
-// raiseIncarnation sends the suspicion to this member itself. If it is lost, all is
-// as memberlist alone would have it.
-func raiseIncarnation(transport memberlist.Transport, key []byte, name string, self netip.AddrPort, now time.Time) error {
+// raiseIncarnation sends the suspicion to this member itself, and waits until memberlist
+// has handled it. Others must not hear of this process before: until they know its
+// number, what was said of the last one counts. So an answer to ourselves, which memberlist
+// handles next, is in the same packet. If that is lost, all is as memberlist alone would
+// have it.
+func (g *Group) raiseIncarnation(transport memberlist.Transport, key []byte, now time.Time) error {
 	aead, err := newAEAD(key)
 	if err != nil {
 		return err
 	}
+	raised := make(chan struct{})
+	g.mu.Lock()
+	_, _ = rand.Read(g.raising[:]) // never fails
+	g.raised = raised
+	messages := compound(suspicion(g.self, uint32(now.Unix())), append([]byte{typeUser}, encodeAnswer(g.raising, g.self)...))
+	g.mu.Unlock()
 	nonce := make([]byte, nonceSize)
-	_, _ = rand.Read(nonce) // never fails
+	_, _ = rand.Read(nonce)
 	packet := append([]byte{encryptionVersion}, nonce...)
-	packet = aead.Seal(packet, nonce, suspicion(name, uint32(now.Unix())), nil)
-	if _, err := transport.WriteTo(packet, self.String()); err != nil {
+	packet = aead.Seal(packet, nonce, messages, nil)
+	if _, err := transport.WriteTo(packet, g.addr.String()); err != nil {
 		return fmt.Errorf("send to this member: %w", err)
 	}
+	lost := time.NewTimer(raiseTimeout)
+	defer lost.Stop()
+	select {
+	case <-raised:
+	case <-lost.C:
+	}
 	return nil
+}
+
+// compound is memberlist's message of two.
+func compound(a, b []byte) []byte {
+	out := []byte{typeCompound, 2}
+	out = binary.BigEndian.AppendUint16(out, uint16(len(a)))
+	out = binary.BigEndian.AppendUint16(out, uint16(len(b)))
+	return append(append(out, a...), b...)
 }
 
 // suspicion is memberlist's message, in msgpack: a map of three.

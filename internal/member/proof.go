@@ -128,10 +128,16 @@ func (g *Group) answer() {
 	}
 }
 
-// answered makes a node a member if the answer is to what we have asked it.
+// answered makes a node a member if the answer is to what we have asked it. An answer to
+// ourselves says that all before it was handled.
 func (g *Group) answered(nonce [nonceLen]byte, name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if name == g.self && g.raised != nil && nonce == g.raising {
+		close(g.raised)
+		g.raised = nil
+		return
+	}
 	if d := g.doubts[name]; d != nil && subtle.ConstantTimeCompare(nonce[:], d.nonce[:]) == 1 {
 		g.admit(name, d.addr)
 		g.settle(time.Now())
