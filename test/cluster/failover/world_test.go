@@ -36,7 +36,30 @@ func newWorld(t *testing.T, change ...func(*corev1.Service)) *world {
 	w.service = newService(t, "web", change...)
 	w.addrs = addressesOf(t, w.service)
 	w.settled()
+	w.forwarded()
 	return w
+}
+
+// forwarded waits until kube-proxy of all nodes knows the addresses. One that has asked a
+// dead API server in vain asks again only after a while, and without an API server never
+// learns of them.
+func (w *world) forwarded() {
+	w.t.Helper()
+	for _, node := range nodes {
+		for _, a := range w.addrs {
+			family := "ip"
+			if a.Is6() {
+				family = "ip6"
+			}
+			eventually(w.t, func() error {
+				rules, err := cluster.Exec(w.t.Context(), node, "nft", "list table "+family+" kube-proxy")
+				if err == nil && !strings.Contains(string(rules), a.String()) {
+					err = fmt.Errorf("kube-proxy of %s does not know %s", node, a)
+				}
+				return err
+			})
+		}
+	}
 }
 
 // newService makes a Service that leads to the server beside the cluster. It
