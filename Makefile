@@ -14,13 +14,16 @@ GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -shuffle=on -timeo
 # detector needs several times as much.
 UNRACED := ^Test(Simulated|StreamsWithoutTheKey)
 FUZZTIME := 60s
-.PHONY: help build kube image up down test fuzz bench check generate clean gcc
+.PHONY: help build plugin kube image up down docs test fuzz bench reproduce check generate clean gcc qemu
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build bin/fairlead and bin/sandbox
-	$(BUILD) -o bin/ ./cmd/fairlead ./cmd/sandbox
+build: ## build bin/fairlead, bin/kubectl-fairlead and bin/sandbox
+	$(BUILD) -o bin/ ./cmd/fairlead ./cmd/kubectl-fairlead ./cmd/sandbox
+
+plugin: ## build the plugin of kubectl for all systems, with a manifest for krew
+	go run ./cmd/release plugin
 
 kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes the first time)
 	bin/sandbox kube
@@ -28,11 +31,14 @@ kube: build ## build bin/kube: Kubernetes and etcd in one binary (ten minutes th
 image: build ## write bin/fairlead.tar, an image for docker load or ctr images import
 	bin/sandbox image fairlead.invalid/fairlead:$(VERSION) bin/fairlead.tar
 
-up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale or cloudsigma: in a simulated cloud; CLOUD_FLAGS=--nics=manual; NETWORK=ovn: with OVN and a project of kube-dc)
-	bin/sandbox up $(if $(NETWORK),--network $(NETWORK)) $(if $(CLOUD),--cloud $(CLOUD)) $(addprefix --cloud-flag=,$(CLOUD_FLAGS))
+up: kube ## start a real cluster of three nodes with Fairlead (CLOUD=cloudscale or cloudsigma: in a simulated cloud; CLOUD_FLAGS=--nics=manual; NETWORK=ovn: with OVN and a project of kube-dc; ROUTERS=frr: behind two routers, announced by BGP)
+	bin/sandbox up $(if $(ROUTERS),--routers $(ROUTERS)) $(if $(NETWORK),--network $(NETWORK)) $(if $(CLOUD),--cloud $(CLOUD)) $(addprefix --cloud-flag=,$(CLOUD_FLAGS))
 
 down: build ## remove that cluster
 	bin/sandbox down
+
+docs: ## make a site of the documentation in bin/docs; a link that leads nowhere is an error
+	go run ./cmd/docs
 
 # Suites on real nodes run one after the other: they are about who answers in time. They
 # share a cluster, which is taken down whatever happens.
@@ -51,6 +57,9 @@ fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
 bench: kube ## run the benchmarks
 	go run ./test/bench
 
+reproduce: qemu ## build a release twice, compare, and start its images (minutes; not part of make test)
+	go run ./test/reproduce
+
 check: ## gofmt, vet, staticcheck, golangci-lint, generated files
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt -w the files above" >&2; exit 1; }
 	go vet ./...
@@ -61,8 +70,11 @@ check: ## gofmt, vet, staticcheck, golangci-lint, generated files
 generate: ## regenerate CRDs, deploy/ and docs/reference/
 	go run ./cmd/generate
 
-clean: down ## stop the cluster and remove bin/
-	rm -rf bin
+clean: down ## stop the cluster and remove bin/ and dist/
+	rm -rf bin dist
 
 gcc: # for the race detector
 	@command -v gcc >/dev/null || { apt-get -q update && apt-get -q install -y --no-install-recommends gcc libc6-dev; }
+
+qemu: # starts images for arm64
+	@command -v qemu-aarch64-static >/dev/null || { apt-get -q update && apt-get -q install -y --no-install-recommends qemu-user-static; }

@@ -31,6 +31,8 @@ type Cluster struct {
 	Cloud string
 	// CloudFlags are further flags of the cloud's command.
 	CloudFlags []string
+	// Routers are none, or [RoutersFRR]: the client host is then behind them.
+	Routers string
 	// Network is what carries packets beside the LAN: nothing, or [OVN].
 	Network string
 	// ProxyMode is how kube-proxy forwards: nftables, which is the default, or
@@ -122,11 +124,15 @@ func (c *Cluster) complete() error {
 	if err := checkCloud(c.Cloud); err != nil {
 		return err
 	}
-	if c.Network == OVN && c.Cloud != "" {
+	switch {
+	case c.Network == OVN && c.Cloud != "":
 		return errors.New("a sandbox has either a cloud or a network of OVN")
-	}
-	if c.Network != "" && c.Network != OVN {
+	case c.Network != "" && c.Network != OVN:
 		return fmt.Errorf("network %q is unknown; available: %s", c.Network, OVN)
+	case c.Routers != "" && c.Routers != RoutersFRR:
+		return fmt.Errorf("routers %q: want %q or none", c.Routers, RoutersFRR)
+	case c.Routers != "" && (c.Cloud != "" || c.Network != ""):
+		return errors.New("a sandbox has either routers, a cloud or a network of OVN")
 	}
 	switch c.ProxyMode {
 	case "":
@@ -146,7 +152,7 @@ func (c *Cluster) hosts() []host {
 	if c.Cloud != "" {
 		return []host{controlHost, clientHost, cloudHost}
 	}
-	return []host{controlHost, clientHost}
+	return append([]host{controlHost, clientHost}, c.routers()...)
 }
 
 // nodes are the hosts of the nodes that the cluster was started with.

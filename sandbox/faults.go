@@ -122,7 +122,7 @@ func (c *Cluster) AddNIC(ctx context.Context, nodeName, nic string) error {
 	h := fnv.New32a()
 	h.Write([]byte(nic))
 	sum := h.Sum32()
-	return c.plug(n, nic, net.HardwareAddr{0x02, 0xfa, byte(sum >> 16), byte(sum >> 8), byte(sum), byte(n.index)})
+	return c.plug(n, nic, bridgeName, net.HardwareAddr{0x02, 0xfa, byte(sum >> 16), byte(sum >> 8), byte(sum), byte(n.index)})
 }
 
 // RemoveNIC takes a network card that AddNIC has added out of a running node.

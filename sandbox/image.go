@@ -34,7 +34,7 @@ type ImageFile struct {
 // Write writes the image as a docker-archive, which "sandbox load" and
 // "ctr images import" read. The same files give the same bytes.
 func (i Image) Write(w io.Writer) error {
-	layer, err := i.layer()
+	layer, err := i.Layer()
 	if err != nil {
 		return err
 	}
@@ -92,9 +92,9 @@ func (i Image) WriteFile(name string) error {
 	return nil
 }
 
-// layer is the tar archive with the files, and with directories that runtimes
+// Layer is the tar archive with the files, and with directories that runtimes
 // mount something on.
-func (i Image) layer() ([]byte, error) {
+func (i Image) Layer() ([]byte, error) {
 	var b bytes.Buffer
 	layer := tar.NewWriter(&b)
 	modes := map[string]int64{"dev": 0o755, "etc": 0o755, "proc": 0o555, "run": 0o755, "sys": 0o555, "tmp": 0o1777}

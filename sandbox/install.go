@@ -47,6 +47,12 @@ func (c *Cluster) Install(ctx context.Context) error {
 		}},
 		{"an answer from the example", i.awaitAnswer},
 	}, i.tellNext
+	if c.Routers != "" {
+		steps[3].run = func(ctx context.Context, note io.Writer) error {
+			return i.applyExamples(ctx, note, "examples/bgp.yaml", webExample)
+		}
+		tell = i.tellNextWithRouters
+	}
 	switch {
 	case c.Cloud != "":
 		steps, tell = i.cloudSteps(), i.tellNextInCloud
@@ -81,8 +87,11 @@ type installation struct {
 const webExample = "examples/web.yaml"
 
 func (i *installation) loadImage(ctx context.Context, _ io.Writer) (err error) {
-	i.tag, err = i.cluster.LoadFairlead(ctx)
-	return err
+	if i.tag, err = i.cluster.LoadFairlead(ctx); err != nil {
+		return err
+	}
+	const plugin = "kubectl-fairlead"
+	return placeCommand(ctx, plugin, i.cluster.path("bin", plugin))
 }
 
 // FairleadRepository is the chart's default: nobody can own a name under .invalid.
@@ -96,7 +105,7 @@ func (c *Cluster) LoadFairlead(ctx context.Context) (tag string, err error) {
 		return "", err
 	}
 	binary := c.path("bin", "fairlead")
-	if err := placeFairlead(ctx, binary); err != nil {
+	if err := placeCommand(ctx, "fairlead", binary); err != nil {
 		return "", err
 	}
 	content, err := os.ReadFile(binary)
@@ -116,16 +125,16 @@ func (c *Cluster) LoadFairlead(ctx context.Context) (tag string, err error) {
 	return tag, c.Load(ctx, archive)
 }
 
-// placeFairlead takes the binary that was built beside this program, as "make
+// placeCommand takes the binary that was built beside this program, as "make
 // build" does, or builds it.
-func placeFairlead(ctx context.Context, target string) error {
+func placeCommand(ctx context.Context, name, target string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	beside := filepath.Join(filepath.Dir(self), "fairlead")
+	beside := filepath.Join(filepath.Dir(self), name)
 	if _, err := os.Stat(beside); err != nil {
-		return goBuild(ctx, "cmd/fairlead", target)
+		return goBuild(ctx, "cmd/"+name, target)
 	}
 	return place(beside, target)
 }
@@ -195,6 +204,10 @@ The Service "web" has the address %[1]s and answers requests. Try:
   kubectl get services,pools,agents
   kubectl describe service web
   %[4]s exec client guest get http://%[1]s
+
+See it in a browser on this machine, live:
+
+  kubectl fairlead ui
 
 Pull the cable of the node that announces it, and watch the address move. Until
 Kubernetes detects the failure, every third connection goes to the pod on that node:

@@ -82,7 +82,8 @@ The nodes are servers of a simulated %[5]s. Fairlead is its cloud controller
 manager, and the Service "web" answers at %[1]s. Try:
 
   export KUBECONFIG=%[2]s PATH=%[3]s:$PATH
-%[6]s "%[4]s down" removes the cluster and lists what is
+%[6]s "kubectl fairlead ui" shows
+it live in a browser on this machine. "%[4]s down" removes the cluster and lists what is
 left of Services that you did not delete.
 `, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand(), cloud.Title(), cloud.Hints(i.address, i.sandboxCommand()))
 }

@@ -65,6 +65,7 @@ through which the router is reached:
   %[4]s exec client -- curl http://%[1]s
   %[4]s kill node1 && sleep 5 && %[4]s exec client -- curl http://%[1]s
 
-docs/guides/sandbox.md has more. "%[4]s down" removes the cluster.
+docs/guides/sandbox.md has more. "kubectl fairlead ui" shows Services and addresses live, in a
+browser on this machine. "%[4]s down" removes the cluster.
 `, i.address, i.cluster.Kubeconfig(), i.cluster.path("bin"), i.sandboxCommand())
 }

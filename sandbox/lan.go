@@ -32,8 +32,8 @@ func (c *Cluster) makeSwitch() error {
 	defer h.Close()
 	// Without a querier on the LAN, a snooping bridge loses multicast.
 	snooping := false
-	for _, bridgeName := range c.bridges() {
-		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}, MulticastSnooping: &snooping}
+	for _, name := range c.bridges() {
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}, MulticastSnooping: &snooping}
 		if err := h.LinkAdd(bridge); err != nil {
 			return fmt.Errorf("add bridge: %w", err)
 		}
@@ -65,7 +65,11 @@ func (c *Cluster) connect(h host) error {
 	if err := inNetns(name, func() error { return writeSysctls(h.sysctls()) }); err != nil {
 		return err
 	}
-	if err := c.plug(h, "eth0", h.hardwareAddress()); err != nil {
+	bridge := bridgeName
+	if c.behindRouters(h) {
+		bridge = wanName
+	}
+	if err := c.plug(h, "eth0", bridge, h.hardwareAddress()); err != nil {
 		return err
 	}
 	links, err := linksOf(name)
@@ -76,24 +80,30 @@ func (c *Cluster) connect(h host) error {
 	if err := setUp(links, "lo"); err != nil {
 		return err
 	}
+	addresses := c.addressesOf(h)
+	if c.Cloud != "" && h.isNode() {
+		addresses = append(addresses, h.publicAddresses()...)
+	}
+	if err := c.addAddresses(h.name, "eth0", addresses...); err != nil {
+		return err
+	}
 	eth0, err := links.LinkByName("eth0")
 	if err != nil {
 		return fmt.Errorf("find eth0 of %s: %w", h.name, err)
 	}
-	addresses := h.addresses()
-	if c.Cloud != "" && h.isNode() {
-		addresses = append(addresses, h.publicAddresses()...)
-	}
-	for _, a := range addresses {
-		if err := links.AddrAdd(eth0, &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD}); err != nil {
-			return fmt.Errorf("add address %s to %s: %w", a, h.name, err)
-		}
-	}
 	for _, r := range c.routes(h) {
-		r.LinkIndex = eth0.Attrs().Index
+		for _, hop := range r.MultiPath {
+			hop.LinkIndex = eth0.Attrs().Index
+		}
+		if len(r.MultiPath) == 0 {
+			r.LinkIndex = eth0.Attrs().Index
+		}
 		if err := links.RouteAdd(&r); err != nil {
 			return fmt.Errorf("add route %s to %s: %w", r, h.name, err)
 		}
+	}
+	if slices.Contains(c.routers(), h) {
+		return c.connectRouter(h)
 	}
 	return c.connectOVN(h)
 }
@@ -101,7 +111,13 @@ func (c *Cluster) connect(h host) error {
 // routes are those to the pods of other nodes, and the default route, which
 // nobody follows but which many programs look for.
 func (c *Cluster) routes(h host) []netlink.Route {
+	if c.behindRouters(h) {
+		return c.routesBeyond(h)
+	}
 	var all []netlink.Route
+	if c.Routers != "" && !slices.Contains(c.routers(), h) {
+		all = c.routesBeyond(h)
+	}
 	for _, n := range c.nodes() {
 		if n == h {
 			continue
@@ -168,14 +184,9 @@ func (h host) sysctls() []sysctl {
 	return all
 }
 
-// plug adds a network card to a host and a cable from it to the LAN. The card is
-// up and has no address.
-func (c *Cluster) plug(h host, nic string, mac net.HardwareAddr) error {
-	return c.plugInto(bridgeName, h, nic, mac)
-}
-
-// plugInto is plug for any bridge of the switch.
-func (c *Cluster) plugInto(bridgeName string, h host, nic string, mac net.HardwareAddr) error {
+// plug adds a network card to a host and a cable from it to a bridge of the switch.
+// The card is up and has no address.
+func (c *Cluster) plug(h host, nic, into string, mac net.HardwareAddr) error {
 	port, err := portName(h, nic)
 	if err != nil {
 		return err
@@ -190,7 +201,7 @@ func (c *Cluster) plugInto(bridgeName string, h host, nic string, mac net.Hardwa
 		return err
 	}
 	defer ports.Close()
-	bridge, err := ports.LinkByName(bridgeName)
+	bridge, err := ports.LinkByName(into)
 	if err != nil {
 		return fmt.Errorf("find bridge: %w", err)
 	}

@@ -124,7 +124,7 @@ func (c *Cluster) ownNetns() ([]string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list network namespaces: %w", err)
 	}
-	own := regexp.MustCompile("^" + regexp.QuoteMeta(c.Name) + `-(switch|control|client|cloud|(?:node|vm)[0-9]+)$`)
+	own := regexp.MustCompile("^" + regexp.QuoteMeta(c.Name) + `-(switch|control|client|cloud|frr|bird|(?:node|vm)[0-9]+)$`)
 	var names []string
 	for _, e := range entries {
 		if own.MatchString(e.Name()) {

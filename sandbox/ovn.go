@@ -45,8 +45,11 @@ func (h host) furtherCard(number byte) net.HardwareAddr {
 }
 
 func (c *Cluster) bridges() []string {
-	if c.Network == OVN {
+	switch {
+	case c.Network == OVN:
 		return []string{bridgeName, underlayBridge, externalBridge}
+	case c.Routers != "":
+		return []string{bridgeName, wanName}
 	}
 	return []string{bridgeName}
 }
@@ -57,10 +60,10 @@ func (c *Cluster) connectOVN(h host) error {
 	case c.Network != OVN:
 		return nil
 	case h.isNode():
-		if err := c.plugInto(underlayBridge, h, "eth1", h.furtherCard(1)); err != nil {
+		if err := c.plug(h, "eth1", underlayBridge, h.furtherCard(1)); err != nil {
 			return err
 		}
-		if err := c.plugInto(externalBridge, h, "eth2", h.furtherCard(2)); err != nil {
+		if err := c.plug(h, "eth2", externalBridge, h.furtherCard(2)); err != nil {
 			return err
 		}
 		// A switch in user space gets a copy of what arrives at its cards. The kernel
@@ -75,7 +78,7 @@ func (c *Cluster) connectOVN(h host) error {
 	case h != clientHost:
 		return nil
 	}
-	if err := c.plugInto(externalBridge, h, "eth1", h.furtherCard(1)); err != nil {
+	if err := c.plug(h, "eth1", externalBridge, h.furtherCard(1)); err != nil {
 		return err
 	}
 	if err := c.addAddresses(h.name, "eth1", clientExternal...); err != nil {

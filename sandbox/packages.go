@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"fairlead.io/sandbox/router"
 )
 
 type debianPackage struct{ name, program string }
@@ -39,8 +41,19 @@ var ovnPackages = []debianPackage{
 	{"net-tools", "arp"}, // for people, on the client host
 }
 
-// packagesWithService would start a service of their own name with the machine.
-var packagesWithService = []string{"containerd", "ovn-central", "ovn-host", "openvswitch-switch"}
+// packageServices are the services that packages would start with the machine.
+var packageServices = map[string]string{
+	"containerd": "containerd.service", "frr": "frr.service", "bird2": "bird.service",
+	"ovn-central": "ovn-central.service", "ovn-host": "ovn-host.service", "openvswitch-switch": "openvswitch-switch.service",
+}
+
+func routerPackages() []debianPackage {
+	var all []debianPackage
+	for _, p := range router.Packages {
+		all = append(all, debianPackage{p.Name, p.Program})
+	}
+	return all
+}
 
 // cniDirs are where distributions put the CNI plugins.
 var cniDirs = []string{"/usr/lib/cni", "/usr/libexec/cni", "/opt/cni/bin"}
@@ -75,7 +88,10 @@ func missingPackages(wanted []debianPackage) []string {
 func (c *Cluster) installPackages(ctx context.Context, note io.Writer) error {
 	wanted := nodePackages
 	if c.Network == OVN {
-		wanted = slices.Concat(nodePackages, ovnPackages)
+		wanted = slices.Concat(wanted, ovnPackages)
+	}
+	if c.Routers != "" {
+		wanted = slices.Concat(wanted, routerPackages())
 	}
 	missing := missingPackages(wanted)
 	if len(missing) == 0 {
@@ -106,11 +122,12 @@ func (c *Cluster) installPackages(ctx context.Context, note io.Writer) error {
 		return nil
 	}
 	for _, name := range missing {
-		if !slices.Contains(packagesWithService, name) {
+		service := packageServices[name]
+		if service == "" {
 			continue
 		}
-		if err := exec.CommandContext(ctx, "systemctl", "disable", name+".service").Run(); err != nil {
-			return fmt.Errorf("disable the unused service %s: %w", name, err)
+		if err := exec.CommandContext(ctx, "systemctl", "disable", service).Run(); err != nil {
+			return fmt.Errorf("disable the unused service %s: %w", service, err)
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ type state struct {
 	CloudFlags []string `json:"cloudFlags,omitempty"`
 	Network    string   `json:"network,omitempty"`
 	ProxyMode  string   `json:"proxyMode,omitempty"`
+	Routers    string   `json:"routers,omitempty"`
 	CloudPort  uint16   `json:"cloudPort,omitempty"` // on 127.0.0.1, leads to the cloud's API
 	BootID     string   `json:"bootID"`              // of the machine: nothing survives its reboot
 	Up         bool     `json:"up"`                  // Up has come to its end
@@ -66,8 +67,8 @@ func (c *Cluster) open() error {
 	if err != nil {
 		return fmt.Errorf("open the sandbox %s: %w", c.Name, err)
 	}
-	if c.Nodes != s.Nodes || c.Cloud != s.Cloud || c.Network != s.Network { // readers may be at work
-		c.Nodes, c.Cloud, c.Network = s.Nodes, s.Cloud, s.Network
+	if c.Nodes != s.Nodes || c.Cloud != s.Cloud || c.Network != s.Network || c.Routers != s.Routers { // readers may be at work
+		c.Nodes, c.Cloud, c.Network, c.Routers = s.Nodes, s.Cloud, s.Network, s.Routers
 	}
 	if s.ProxyMode != "" && c.ProxyMode != s.ProxyMode {
 		c.ProxyMode = s.ProxyMode

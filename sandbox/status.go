@@ -50,7 +50,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	defer ports.Close()
 	for _, h := range append(c.hosts(), c.nodes()...) {
 		s := HostStatus{Name: h.name, Running: hasNetns(c.netns(h.name)), Ready: ready[h.name]}
-		for _, a := range h.addresses() {
+		for _, a := range c.addressesOf(h) {
 			s.Addresses = append(s.Addresses, a.Addr())
 		}
 		if port, err := ports.LinkByName(h.name); err == nil {

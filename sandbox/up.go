@@ -39,6 +39,9 @@ func (c *Cluster) Up(ctx context.Context) error {
 		if s.Network != c.Network {
 			return fmt.Errorf("start the sandbox %s: it is up with the network %q, not %q; take it down first", c.Name, s.Network, c.Network)
 		}
+		if s.Routers != c.Routers {
+			return fmt.Errorf("start the sandbox %s: it is up with the routers %q, not %q; take it down first", c.Name, s.Routers, c.Routers)
+		}
 		if s.ProxyMode != "" && s.ProxyMode != c.ProxyMode {
 			return fmt.Errorf("start the sandbox %s: it is up with kube-proxy in mode %q, not %q; take it down first", c.Name, s.ProxyMode, c.ProxyMode)
 		}
@@ -83,7 +86,7 @@ func (c *Cluster) initialState() (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, CloudFlags: c.CloudFlags, Network: c.Network, ProxyMode: c.ProxyMode, BootID: bootID()}
+	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, CloudFlags: c.CloudFlags, Network: c.Network, ProxyMode: c.ProxyMode, Routers: c.Routers, BootID: bootID()}
 	if c.Cloud != "" {
 		if s.CloudPort, err = FreePort(); err != nil {
 			return state{}, err
@@ -129,6 +132,11 @@ func (c *Cluster) startAll(ctx context.Context, p *progress, s state) error {
 	}
 	if c.Cloud != "" {
 		if err := p.step("cloud "+c.Cloud, func(io.Writer) error { return c.startCloud(ctx, s.CloudPort) }); err != nil {
+			return err
+		}
+	}
+	if c.Routers != "" {
+		if err := p.step("routers", func(io.Writer) error { return c.startRouters(ctx) }); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,21 @@ type AgentStatus struct {
 	// +listType=atomic
 	Leases []Lease `json:"leases,omitempty"`
 
+	// Peers are the routers that the node announces addresses to by BGP.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Peers []Peer `json:"peers,omitempty"`
+
+	// Refused are objects about BGP that the node does not use, or not entirely, for
+	// reasons that only agents know. The controller reports them on the objects.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=atomic
+	Refused []Refused `json:"refused,omitempty"`
+
 	// Unannounced are addresses of Services that no node announces, with the reason,
 	// at most 500 of them. One of the agents that are alive reports each.
 	//
@@ -102,6 +117,14 @@ type AgentStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// Values of AgentStatus.KubeProxy.
+const (
+	KubeProxyHealthy   = "Healthy"
+	KubeProxyUnhealthy = "Unhealthy"
+	KubeProxyNever     = "Never"
+	KubeProxyAbsent    = "Absent"
+)
+
 // Announcement is one address that a node announces.
 type Announcement struct {
 	// Address that is announced.
@@ -124,6 +147,74 @@ type Announcement struct {
 	Protocol string `json:"protocol"`
 	// Since is when the node started to announce the address.
 	Since metav1.Time `json:"since"`
+}
+
+// Peer is the session of a node with one router.
+type Peer struct {
+	// Name of the peer.
+	//
+	// +kubebuilder:validation:MaxLength=300
+	Name string `json:"name"`
+	// Address of the router.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Address string `json:"address,omitempty"`
+	// ASN of the router.
+	//
+	// +optional
+	ASN int64 `json:"asn,omitempty"`
+	// State of the session, as in RFC 4271.
+	//
+	// +kubebuilder:validation:Enum=Idle;Connect;OpenSent;OpenConfirm;Established
+	State string `json:"state"`
+	// Since is when the state began.
+	//
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Established counts the sessions since the agent started.
+	//
+	// +optional
+	Established int64 `json:"established,omitempty"`
+	// Prefixes that were announced to the router.
+	//
+	// +optional
+	Prefixes int32 `json:"prefixes,omitempty"`
+	// BFD is the state of BFD with the router, if the peer has a profile.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=AdminDown;Down;Init;Up
+	BFD string `json:"bfd,omitempty"`
+	// Reason is PeerReady, or what is wrong.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason"`
+	// Message says it in a sentence, with the router's own words.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// Refused is an object that a node does not use, or not entirely.
+type Refused struct {
+	// Kind of the object.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// Name of the object.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Reason why it is not used.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason"`
+	// Message says it in a sentence.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
 }
 
 // Unannounced is one address that no node announces.
@@ -172,6 +263,20 @@ type Interface struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Obstacle string `json:"obstacle,omitempty"`
+	// Families are the IP families of which the node can announce addresses on this
+	// interface.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=atomic
+	Families []string `json:"families,omitempty"`
+	// NamedOnly are those of them for which a pool has to name the interface: it has no
+	// address of that family, or its name is excluded.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=atomic
+	NamedOnly []string `json:"namedOnly,omitempty"`
 }
 
 // AgentList is a list of agents.

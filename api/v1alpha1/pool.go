@@ -162,6 +162,57 @@ type Advertise struct {
 	//
 	// +optional
 	Failback bool `json:"failback,omitempty"`
+
+	// BGP announces the addresses to routers, from every node that nodeSelectors match,
+	// instead of on the LAN. If interfaces are given, too, the addresses are also announced
+	// on these.
+	//
+	// +optional
+	BGP *BGP `json:"bgp,omitempty"`
+}
+
+// BGP is how the addresses of a pool are announced to routers. The routers are BGPPeers of
+// MetalLB's kind.
+type BGP struct {
+	// Peers are the names of the BGPPeers. If empty, all of them.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	Peers []string `json:"peers,omitempty"`
+
+	// Communities of the routes: 64500:7 (RFC 1997) or large:64500:1:2 (RFC 8092).
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=63
+	// +kubebuilder:validation:items:MaxLength=40
+	// +listType=set
+	Communities []string `json:"communities,omitempty"`
+
+	// LocalPref is sent to routers of the nodes' own AS. 0 means 100.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	LocalPref int64 `json:"localPref,omitempty"`
+
+	// AggregationLength is the length of IPv4 prefixes that are announced. A prefix must not be
+	// wider than an entry of the pool's addresses.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=32
+	// +kubebuilder:default=32
+	AggregationLength *int32 `json:"aggregationLength,omitempty"`
+
+	// AggregationLengthV6 is the same for IPv6.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +kubebuilder:default=128
+	AggregationLengthV6 *int32 `json:"aggregationLengthV6,omitempty"`
 }
 
 // PreferredNodes are nodes that should announce instead of others.

@@ -19,6 +19,7 @@ import (
 
 	"fairlead.io/internal/agent"
 	"fairlead.io/internal/agent/layer2"
+	"fairlead.io/internal/agent/layer3"
 	metallbobserver "fairlead.io/internal/agent/metallb"
 	"fairlead.io/internal/agent/sources"
 	format "fairlead.io/internal/compat/metallb"
@@ -47,8 +48,8 @@ func newAgentCommand() *cobra.Command {
 		Use:   "agent",
 		Short: "Announce addresses from this node",
 		Long: `Announces addresses of Services on the networks of this node by ARP and NDP, and
-takes over addresses of nodes that die. Runs in the network namespace of the node,
-with NET_ADMIN and NET_RAW.`,
+takes over addresses of nodes that die. Announces addresses to routers by BGP. Runs in
+the network namespace of the node, with NET_ADMIN and NET_RAW.`,
 		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
@@ -75,6 +76,9 @@ with NET_ADMIN and NET_RAW.`,
 			return err
 		}
 		read.Interface, read.KubeVIP = theirs.Interface, types.NamespacedName(config.KubeVIPMapFrom(os.Getenv))
+		if read.KubeVIPBGP, err = config.KubeVIPBGPFrom(os.Environ()); err != nil {
+			return err
+		}
 		if o.NodeName = cmp.Or(o.NodeName, theirs.NodeName); o.NodeName == "" {
 			return fmt.Errorf("--node-name is needed")
 		}
@@ -115,8 +119,14 @@ with NET_ADMIN and NET_RAW.`,
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(serve.BuildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		o.Registry = registry
-		read.REST, read.Log = o.REST, o.Log
+		read.REST, read.Log, read.Node = o.REST, o.Log, o.NodeName
 		o.Sources, o.Version = read, version
+		var beat atomic.Pointer[time.Time]
+		o.Routers = layer3.New(c.Context(), layer3.Options{Log: o.Log, Registry: registry, Alive: func() bool {
+			last := beat.Load()
+			return last != nil && time.Since(*last) < loopStalls
+		}})
+		observed.Peers = o.Routers.Statuses
 		observed.REST, observed.Log, observed.Node, observed.Registry = o.REST, o.Log, o.NodeName, registry
 		observer, err := metallbobserver.New(observed)
 		if err != nil {
@@ -126,7 +136,6 @@ with NET_ADMIN and NET_RAW.`,
 		o.Announcer = layer2.New(c.Context(), layer2.Options{Log: o.Log, Refresh: interval, Sent: observer.Sent, Registry: registry})
 		var ready atomic.Bool
 		o.Ready = func() { ready.Store(true) }
-		var beat atomic.Pointer[time.Time]
 		o.Beat = func(now time.Time) { beat.Store(&now) }
 		// Waiting to follow another agent, it is well without a heart beat.
 		well := func() bool {
@@ -152,6 +161,9 @@ with NET_ADMIN and NET_RAW.`,
 	}
 	return c
 }
+
+// loopStalls is how old the loop's last beat may be before routers are to use other nodes.
+const loopStalls = time.Second
 
 const (
 	// refreshVariable tells MetalLB's speakers how often addresses

@@ -18,6 +18,7 @@ import (
 	"fairlead.io/internal/controller"
 	"fairlead.io/internal/nodes"
 	"fairlead.io/internal/reasons"
+	"fairlead.io/internal/serve"
 	"fairlead.io/internal/setup"
 )
 
@@ -32,6 +33,7 @@ const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespac
 func newControllerCommand() *cobra.Command {
 	var (
 		kubeconfig, configFile string
+		pageAddress            string
 		leaderElect            bool
 		leaderNamespace        string
 		logs                   logFlags
@@ -58,6 +60,7 @@ or anywhere with access to the API server.`,
 	f.IntVar(&o.Workers, "workers", 16, "number of Services with addresses from pools to write concurrently; in a cloud, up to 100 are processed, which mostly wait for the cloud")
 	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "address of /healthz and /readyz; port 0 uses a free port and logs it")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "address of /metrics: plain HTTP on a loopback address; otherwise HTTPS, only for clients that the API server permits to get /metrics")
+	f.StringVar(&pageAddress, "page-address", "", "address of the live page, /page/: HTTPS; what it shows is only for clients that the API server permits to get "+serve.PageData+"* (default: no page)")
 	f.BoolVar(&leaderElect, "leader-elect", pod != "", "elect a leader among replicas with a Lease (default: true in a pod, or when replacing kube-vip-cloud-provider)")
 	f.StringVar(&leaderNamespace, "leader-elect-namespace", pod, "namespace of the Lease (default: the pod's; "+defaultNamespace+" when replacing kube-vip-cloud-provider)")
 	f.StringVar(&o.Namespace, "namespace", podNamespaceOr(defaultNamespace), "namespace of the Secret with the gossip key, which the controller creates if it is missing; in a pod, the default is the pod's")
@@ -151,6 +154,11 @@ or anywhere with access to the API server.`,
 			return err
 		}
 		o.Reasons, o.Version = reasons.All, version
+		if pageAddress != "" {
+			if err := addPage(&o, pageAddress, names.MetalLBNamespace); err != nil {
+				return err
+			}
+		}
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(heapGrowth)
 		}

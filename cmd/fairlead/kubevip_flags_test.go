@@ -170,7 +170,7 @@ func TestServedClasses(t *testing.T) {
 }
 
 func TestIdleVariablesAreTold(t *testing.T) {
-	d, err := config.KubeVIPDaemonFrom([]string{"bgp_enable=true", "bgp_peerpass=secret", "vip_leaseduration=5", "svc_election=true"})
+	d, err := config.KubeVIPDaemonFrom([]string{"zebra_enable=true", "zebra_url=secret", "vip_leaseduration=5", "svc_election=true"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestIdleVariablesAreTold(t *testing.T) {
 	tellIdle(d, log)
 	tellOverruled(func(name string) string { return map[string]string{config.EnvKubeVIPClassMode: "true"}[name] }, log)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "bgp_enable bgp_peerpass") ||
+	if len(lines) != 3 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "zebra_enable zebra_url") ||
 		!strings.Contains(lines[1], "level=INFO") || !strings.Contains(lines[2], "KUBEVIP_ENABLE_LOADBALANCERCLASS") || strings.Contains(out.String(), "secret") {
 		t.Errorf("told:\n%s", &out)
 	}

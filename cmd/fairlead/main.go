@@ -3,6 +3,9 @@
 //	fairlead controller   assigns addresses, or reports why it cannot
 //	fairlead agent        announces addresses from a node
 //	fairlead carry        keeps one address on a node without an agent
+//
+// For people, it has the commands of "kubectl fairlead": status, why, ip, plan, check,
+// migrate, bundle and ui.
 package main
 
 import (
@@ -10,9 +13,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"fairlead.io/internal/tool"
 )
 
 // version is set by the linker.
@@ -23,11 +29,15 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "fairlead:", err)
+	root := newCommand()
+	asked, err := root.ExecuteContextC(ctx)
+	if text := tool.Message(err); text != "" {
+		fmt.Fprintln(os.Stderr, text)
+	}
+	if err != nil && !forPeople(asked) {
 		return 1
 	}
-	return 0
+	return tool.ExitCode(err)
 }
 
 func newCommand() *cobra.Command {
@@ -39,6 +49,12 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newControllerCommand(), newAgentCommand(), newCarryCommand(), newAliveCommand())
+	root.AddCommand(newControllerCommand(), newAgentCommand(), newCarryCommand(), newAliveCommand(), newCheckNodeCommand())
+	root.AddCommand(tool.Commands(version)...)
 	return root
+}
+
+// forPeople says whether a command is one of package tool, whose exit codes tell more.
+func forPeople(c *cobra.Command) bool {
+	return slices.ContainsFunc(tool.Commands(version), func(t *cobra.Command) bool { return t.Name() == c.Name() })
 }

@@ -35,9 +35,9 @@ var ignoredEverywhere = []ignoredFlag{
 
 // Flags of MetalLB's speaker besides these.
 var ignoredByAgent = append([]ignoredFlag{
-	{name: "bgp-debounce-timeout", why: "addresses are announced by ARP and NDP"},
-	{name: "frrk8s-namespace", why: "addresses are announced by ARP and NDP"},
-	{name: "frrk8s-secret-passthrough", why: "addresses are announced by ARP and NDP", bare: true},
+	{name: "bgp-debounce-timeout", why: "routers are told at once"},
+	{name: "frrk8s-namespace", why: "agents have the sessions themselves, without FRR"},
+	{name: "frrk8s-secret-passthrough", why: "agents have the sessions themselves, without FRR", bare: true},
 	{name: "host", why: "MetalLB does not use it either"},
 	{name: "ml-bindaddr", why: "agents use the address of their node"},
 	{name: "ml-bindport", why: "agents have their own port (--gossip-port), to run alongside MetalLB's speakers"},

@@ -1,7 +1,8 @@
 // Command generate writes every file of this tree that is made from something
 // else: deep copies and CRDs from the Go types, deploy/ and the chart's
 // snapshots from the chart, docs/reference/ from the constants that the code
-// uses. With -check it writes nothing and fails if a file is not up to date.
+// uses, pictures in docs/images from docs/pictures. With -check it writes nothing
+// and fails if a file is not up to date.
 //
 // It runs in the root of the tree.
 package main
@@ -26,7 +27,7 @@ type files map[string][]byte
 
 // parts make all files. The chart's snapshots are rendered from the CRDs as
 // they are in the tree, so these come first.
-var parts = []func() (files, error){kinds, unservedKinds, manifests, reference}
+var parts = []func() (files, error){kinds, opaqueKinds, manifests, reference, answerSchema, pictures}
 
 func main() {
 	check := flag.Bool("check", false, "write nothing; fail if a file is not up to date")
@@ -80,9 +81,21 @@ func compare(path string, content []byte) error {
 	return nil
 }
 
+// binaries are where Go keeps the tools of tools.mod, by name. To ask Go each time takes
+// longer than to run one.
+var binaries = map[string]string{}
+
 // tool runs a tool of tools.mod and returns what it prints.
 func tool(args ...string) ([]byte, error) {
-	return command("go", append([]string{"tool", "-modfile=tools.mod"}, args...)...)
+	name := args[0]
+	if binaries[name] == "" {
+		out, err := command("go", "tool", "-n", "-modfile=tools.mod", name)
+		if err != nil {
+			return nil, err
+		}
+		binaries[name] = strings.TrimSpace(string(out))
+	}
+	return command(binaries[name], args[1:]...)
 }
 
 func command(name string, args ...string) ([]byte, error) {

@@ -15,16 +15,17 @@ import (
 
 // pages make docs/reference/, each from what the code itself uses.
 var pages = map[string]func(*page) error{
-	"reasons.md":       reasonsPage,
-	"kinds.md":         kindsPage,
-	"annotations.md":   annotationsPage,
-	"cloudscale.md":    cloudscalePage,
-	"cloudsigma.md":    cloudsigmaPage,
-	"kube-dc.md":       kubedcPage,
-	"configuration.md": configurationPage,
-	"kube-vip.md":      kubevipPage,
-	"flags.md":         flagsPage,
-	"metrics.md":       metricsPage,
+	"reasons.md":          reasonsPage,
+	"kinds.md":            kindsPage,
+	"annotations.md":      annotationsPage,
+	"cloudscale.md":       cloudscalePage,
+	"cloudsigma.md":       cloudsigmaPage,
+	"kube-dc.md":          kubedcPage,
+	"configuration.md":    configurationPage,
+	"kube-vip.md":         kubevipPage,
+	"flags.md":            flagsPage,
+	"kubectl-fairlead.md": toolPage,
+	"metrics.md":          metricsPage,
 }
 
 func reference() (files, error) {

@@ -30,11 +30,11 @@ func kindsPage(p *page) error {
 		}
 	}
 	var names []string
-	for _, k := range unserved {
+	for _, k := range opaque {
 		names = append(names, "`"+k.kind+"`")
 	}
 	p.heading("MetalLB's custom resources for BGP")
-	p.printf("%s\nare defined so that you can apply existing manifests. Fairlead keeps their objects and ignores\nthem. An event on each object reports this.\n", strings.Join(names, ", "))
+	p.printf("%s\nare as in MetalLB's documentation: see [announce by BGP](../guides/bgp.md). The condition\nReady of an object says whether it can be used, of a `BGPPeer` also which nodes are connected to the router. An\nobject with a value that cannot be used affects no other.\n", strings.Join(names, ", "))
 	return nil
 }
 

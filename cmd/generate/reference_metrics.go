@@ -14,7 +14,7 @@ import (
 type metric struct{ name, kind, help, labels string }
 
 func metricsPage(p *page) error {
-	p.title("Metrics", "internal/serve, internal/controller, internal/cloudscale, internal/cloudsigma, internal/ovn and internal/agent", "Served at `/metrics` over HTTPS. Clients need the ClusterRole `fairlead-metrics-reader`, which\nthe chart installs (`metallb-fairlead-metrics-reader` in a release named `metallb`). Metrics of\nthe Go runtime and of the process are included.")
+	p.title("Metrics", "internal/serve, internal/controller, internal/cloudscale, internal/cloudsigma, internal/ovn and internal/agent", "Served at `/metrics` over HTTPS. Clients need the ClusterRole `fairlead-metrics-reader`, which\nthe chart installs (`metallb-fairlead-metrics-reader` in a release named `metallb`). Metrics of\nthe Go runtime and of the process are included. [Monitoring](../guides/monitoring.md) has alerts\nand a dashboard.")
 	shared, err := sharedLabels("internal/cloud/metrics.go")
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func metricsPage(p *page) error {
 		p.printf("%s\n\n", daemon.about)
 		p.table("metric", "type", "labels", "meaning")
 		for _, m := range found {
-			if m.labels == "" && daemon.sources == "internal/cloudscale/*.go" {
+			if m.labels == "" && strings.Contains(daemon.sources, "internal/cloudscale/") {
 				m.labels = shared[m.kind]
 			}
 			p.row("`"+m.name+"`", m.kind, m.labels, m.help)

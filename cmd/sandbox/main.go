@@ -79,6 +79,7 @@ func upCommand(c *sandbox.Cluster) *cobra.Command {
 	cmd.Flags().IntVar(&c.Nodes, "nodes", 3, "number of nodes")
 	cmd.Flags().StringVar(&c.Cloud, "cloud", "", "simulated cloud of the nodes: "+strings.Join(sandbox.Clouds(), ", "))
 	cmd.Flags().StringArrayVar(&c.CloudFlags, "cloud-flag", nil, "further flag of the simulated cloud, such as --nics=manual")
+	cmd.Flags().StringVar(&c.Routers, "routers", "", "routers between the LAN and the client: "+sandbox.RoutersFRR+" is one with FRR and one with BIRD")
 	cmd.Flags().StringVar(&c.Network, "network", "", "network of VMs beside the LAN: "+sandbox.OVN)
 	cmd.Flags().StringVar(&c.ProxyMode, "proxy-mode", "nftables", "how kube-proxy forwards: nftables or iptables")
 	cmd.Flags().BoolVar(&bare, "bare", false, "do not install Fairlead and the examples")
@@ -147,7 +148,7 @@ func stateOf(h sandbox.HostStatus) string {
 func execCommand(c *sandbox.Cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "exec HOST -- COMMAND [ARGUMENT...]",
-		Short:   "run a command on a node, or on \"client\", \"control\", \"switch\", \"cloud\" or a VM",
+		Short:   "run a command on a node, or on \"client\", \"control\", \"switch\", \"cloud\", \"frr\", \"bird\" or a VM",
 		Example: "  sandbox exec client -- ip neighbour",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +20,7 @@ import (
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
 	"fairlead.io/internal/elect"
+	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
@@ -64,6 +66,7 @@ type agent struct {
 	fading map[netip.Addr]time.Time
 	// refused is why no node can have an address, as was reported.
 	refused map[netip.Addr]string
+	routing
 	pending
 	reported
 
@@ -118,10 +121,13 @@ type parts struct {
 	kernel    Kernel
 	tables    Tables
 	announcer Announcer
+	routers   Routers // nil: none
 	observer  Observer
 	reporter  *reporter
 	registry  prometheus.Registerer
 	excluded  *regexp.Regexp
+	// forwards says what kube-proxy forwards: nft.Forwards; nil if nobody knows.
+	forwards func(map[netip.Addr][]lb.Port) (forwarded map[netip.Addr]bool, known bool)
 	// openDHCP opens an interface for DHCP; nil is the real one.
 	openDHCP func(iface string) (dhcplease.Port, error)
 }
@@ -140,6 +146,11 @@ func newAgent(background context.Context, p parts) *agent {
 	}
 	if a.observer == nil {
 		a.observer = nobody{}
+	}
+	a.routing = routing{routers: p.routers, forwarding: newForwarding(a.poke, p.forwards), routed: map[netip.Addr]*routedAddr{}, announced: map[netip.Prefix]time.Time{}, guarded: map[netip.Prefix]time.Time{},
+		drains: drains{moving: map[types.UID]time.Time{}}}
+	if a.routers == nil {
+		a.routers = noRouters{}
 	}
 	a.proxy, a.api = &proxyHealth{changed: a.poke, rules: nft.KubeProxyRules}, &apiHealth{changed: a.poke}
 	a.around = newSurroundings(p.kernel)
@@ -160,7 +171,8 @@ func (a *agent) follow(links []link.Link) {
 		}
 	}
 	a.announcer.Follow(used)
-	a.interfacesDirty = true
+	a.routers.Follow(links)
+	a.interfacesDirty, a.routesDirty = true, true // next hops and source addresses are on interfaces
 	write.Wake(a.around.look)
 }
 
@@ -174,6 +186,7 @@ func (a *agent) groupChanged() <-chan struct{} {
 // close ends everything; what is in the kernel stays.
 func (a *agent) close() {
 	a.announcer.Close()
+	a.routers.Close()
 	a.leases.Close()
 	if a.group != nil {
 		a.group.Close()

@@ -95,7 +95,7 @@ func (a *agent) reportTenants(addr netip.Addr, h *holding, reason lb.Reason, las
 		news := !t.among(h.tenants)
 		if news {
 			a.changes = append(a.changes, change{t, addr, true, h.ifaces, last, h.epoch})
-			a.observer.Announced(t.service, addr, true)
+			a.observer.Announced(t.service, addr, a.announcer.Protocol(), true)
 			event(reason)
 		}
 		if off && (news || strays) {
@@ -114,7 +114,7 @@ func (a *agent) withdraw(addr netip.Addr, h *holding, before []tenancy) {
 		if !t.among(h.tenants) {
 			a.presenceDirty = true
 			a.changes = append(a.changes, change{t, addr, false, h.ifaces, "", h.epoch})
-			a.observer.Announced(t.service, addr, false)
+			a.observer.Announced(t.service, addr, a.announcer.Protocol(), false)
 		}
 	}
 }

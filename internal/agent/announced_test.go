@@ -36,7 +36,7 @@ func (w *words) Event(r lb.Reason) (code, component string) {
 	return cmp.Or(metallb.EventName(r.Code), string(r.Code)), "metallb-speaker"
 }
 
-func (w *words) Announced(service types.NamespacedName, addr netip.Addr, yes bool) {
+func (w *words) Announced(service types.NamespacedName, addr netip.Addr, _ string, yes bool) {
 	text := fmt.Sprintf("%s %s", addr, service)
 	if w.announces[text] = true; !yes {
 		delete(w.announces, text)

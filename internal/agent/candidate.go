@@ -2,13 +2,10 @@ package agent
 
 import (
 	"net/netip"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
-	"fairlead.io/internal/agent/dhcplease"
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/elect"
 	"fairlead.io/internal/lb"
 )
@@ -21,27 +18,9 @@ func (d *directory) pool(a netip.Addr, o *offer) (lb.PoolKey, []lb.Advertisement
 }
 
 // advertisements returns those that are for a as an address of o, and whether it
-// cannot be announced for o because it may be shared while one of them is for
-// some Services only.
+// cannot be announced for o.
 func (d *directory) advertisements(a netip.Addr, o *offer) (ads []lb.Advertisement, unshareable bool) {
-	_, all := d.pool(a, o)
-	for _, ad := range all {
-		if len(ad.ServiceSelectors) == 0 {
-			ads = append(ads, ad)
-		} else if slices.ContainsFunc(ad.ServiceSelectors, func(s labels.Selector) bool { return s.Matches(o.Request.Labels) }) {
-			unshareable = unshareable || dhcplease.Shares(&o.Request, lb.FamilyOf(a))
-			ads = append(ads, ad)
-		}
-	}
-	return ads, unshareable
-}
-
-// announced returns the Services for which a is announced if a node has it.
-func (d *directory) announced(a netip.Addr) []*offer {
-	return slices.DeleteFunc(slices.Clone(d.tenants(a)), func(o *offer) bool {
-		_, unshareable := d.advertisements(a, o)
-		return unshareable
-	})
+	return d.pools.Advertisements(a, o.Service)
 }
 
 // lease returns the name of the lease that a is, or would be, or "".
@@ -64,43 +43,23 @@ func (d *directory) hashKey(o *offer) string {
 
 // candidate returns what the election needs to know about a.
 func (d *directory) candidate(a netip.Addr) elect.Address {
-	out := elect.Address{Addr: a}
-	tenants, announced := d.tenants(a), d.announced(a)
+	tenants := d.tenants(a)
+	services := make([]*sources.Service, len(tenants))
+	for i, o := range tenants {
+		services[i] = o.Service
+	}
+	key := ""
 	if len(tenants) > 0 {
-		out.HashKey = d.hashKey(tenants[0])
-		out.Unshareable = len(announced) == 0
+		key = d.hashKey(tenants[0])
 	}
-	// Services share an address of one pool, and advertisements for some Services
-	// only are not for those that share: what is for one is for all.
-	if len(announced) > 0 {
-		out.Advertisements, _ = d.advertisements(a, announced[0])
-	}
-	var names []types.NamespacedName
-	for _, o := range announced {
-		if o.Placed { // what one says, all say that share it
-			out.Placed, out.Carriers = true, out.Carriers.Union(sets.New(o.Carriers[a]...))
-		}
-		names = append(names, o.Request.Service)
-	}
-	d.fillServing(&out, names)
-	return out
+	return d.pools.Candidate(a, services, key, func(s *sources.Service) sources.Serving { return d.serving[s.Request.Service] })
 }
 
 // fillServing says of an address where the Services serve that it is announced for.
-// A node that is to have the pods of one Local Service must have those of all:
-// sharing asks for the same selector.
 func (d *directory) fillServing(out *elect.Address, services []types.NamespacedName) {
 	for _, key := range services {
-		o := d.services[key]
-		if o == nil {
-			continue
+		if o := d.services[key]; o != nil {
+			sources.FillServing(out, o.Service, d.serving[key])
 		}
-		for _, nodes := range d.serving[key] {
-			out.AnyServing = true
-			if o.Local {
-				out.ServingNodes = nodes.Union(out.ServingNodes)
-			}
-		}
-		out.NeedsLocal = out.NeedsLocal || o.Local
 	}
 }

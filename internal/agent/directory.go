@@ -21,7 +21,7 @@ type directory struct {
 	services map[types.NamespacedName]*offer
 	// serving has, by Service and by EndpointSlice of it, the nodes with an
 	// endpoint that serves; owner has the Service of each of those slices.
-	serving   map[types.NamespacedName]map[string]sets.Set[string]
+	serving   map[types.NamespacedName]sources.Serving
 	owner     map[types.NamespacedName]types.NamespacedName
 	addresses lb.ByAge[netip.Addr, *offer]
 	nodes     sets.Set[netip.Addr] // addresses of nodes
@@ -55,7 +55,7 @@ func newDirectory(l leased) *directory {
 	return &directory{
 		pools: sources.NewPools(nil, nil), leases: l,
 		services:  map[types.NamespacedName]*offer{},
-		serving:   map[types.NamespacedName]map[string]sets.Set[string]{},
+		serving:   map[types.NamespacedName]sources.Serving{},
 		owner:     map[types.NamespacedName]types.NamespacedName{},
 		addresses: lb.ByAge[netip.Addr, *offer]{},
 	}
@@ -123,30 +123,21 @@ func (d *directory) leave(o *offer) {
 // gone. It returns the addresses that may be announced otherwise now.
 func (d *directory) setSlice(key types.NamespacedName, slice *discoveryv1.EndpointSlice) []netip.Addr {
 	service := d.owner[key]
-	nodes := sets.New[string]()
+	var nodes sources.NodesOf
 	if slice != nil {
 		now := types.NamespacedName{Namespace: key.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 		if _, known := d.owner[key]; known && now != service { // it is another Service's now
 			return slices.Concat(d.setSlice(key, nil), d.setSlice(key, slice))
 		}
 		service = now
-		for _, e := range slice.Endpoints {
-			if !canServe(e.Conditions) {
-				continue
-			}
-			node := "" // of an endpoint outside of the cluster
-			if e.NodeName != nil {
-				node = *e.NodeName
-			}
-			nodes.Insert(node)
-		}
+		nodes = sources.ServingNodes(slice)
 	}
 	if nodes.Equal(d.serving[service][key.Name]) {
 		return nil
 	}
-	if len(nodes) > 0 {
+	if len(nodes.Serving) > 0 {
 		if d.serving[service] == nil {
-			d.serving[service] = map[string]sets.Set[string]{}
+			d.serving[service] = sources.Serving{}
 		}
 		d.serving[service][key.Name] = nodes
 		d.owner[key] = service
@@ -164,11 +155,6 @@ func (d *directory) setSlice(key types.NamespacedName, slice *discoveryv1.Endpoi
 	return nil
 }
 
-// canServe: an endpoint that is terminating serves until it says otherwise.
-func canServe(c discoveryv1.EndpointConditions) bool {
-	return c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving
-}
-
 // setNodes takes over the addresses of all nodes, and returns those of Services
 // that have become one, or are none any more.
 func (d *directory) setNodes(nodes sets.Set[netip.Addr]) []netip.Addr {
@@ -184,21 +170,13 @@ func (d *directory) setNodes(nodes sets.Set[netip.Addr]) []netip.Addr {
 
 // tenants returns the Services that live on a, the oldest first. The address of
 // a node is nobody's, whatever is published: serving it, and fencing it
-// elsewhere, would take the node off the network. Of Services that have one address
-// without having agreed to share it, only the oldest counts, as the controller will
-// decide as well.
+// elsewhere, would take the node off the network.
 func (d *directory) tenants(a netip.Addr) []*offer {
 	all := d.addresses[a]
 	if len(all) == 0 || d.nodes.Has(a) {
 		return nil
 	}
-	out := all[:1:1]
-	for _, o := range all[1:] {
-		if key := all[0].Request.ShareKey; key != "" && o.Request.ShareKey == key {
-			out = append(out, o)
-		}
-	}
-	return out
+	return sources.Tenants(all, func(o *offer) string { return o.Request.ShareKey })
 }
 
 // ports that Services offer on a.

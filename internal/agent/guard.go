@@ -39,7 +39,7 @@ func (a *agent) guards(addr netip.Addr, now time.Time) bool {
 // isClaimed says whether a living agent has addr, and whether a dead one had. One that
 // leaves addr to another host does not have it.
 func (a *agent) isClaimed(addr netip.Addr, now time.Time) (is, was bool) {
-	if h := a.held[addr]; h != nil && h.up {
+	if h := a.held[addr]; h != nil && h.up || a.routed[addr] != nil {
 		return true, true
 	}
 	if a.group == nil { // nobody hears of claims, but all elect the same node

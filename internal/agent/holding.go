@@ -134,7 +134,11 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 	voters, presumed := a.electorate(addr, a.ifacesFor(&candidate), now)
 	claims, last := a.claimsOf(addr, presumed)
 	outcome := elect.Elect(candidate, voters, claims)
-	a.reportRefused(addr, outcome)
+	told := outcome
+	if routes := a.directory.routes(addr); outcome.Why == elect.NotAdvertised && len(routes) > 0 {
+		told = a.routeOutcome(addr, routes)
+	}
+	a.reportRefused(addr, told)
 	if h != nil && h.up && len(a.ifacesFor(&candidate)) == 0 {
 		a.falling = append(a.falling, addr)
 		return

@@ -35,6 +35,14 @@ func interfacesOf(links []link.Link, s *scope, published func(netip.Addr) bool) 
 			continue
 		}
 		n := v1alpha1.Interface{Name: l.Name, Up: l.Up, Obstacle: s.obstacle(l)}
+		for _, f := range lb.Families {
+			if s.has(l.Name) && usable(l, f) {
+				n.Families = append(n.Families, f.String())
+				if !s.any(l, f) {
+					n.NamedOnly = append(n.NamedOnly, f.String())
+				}
+			}
+		}
 		for _, p := range own[:min(len(own), maxInterfaceAddresses)] {
 			if !published(p.Addr()) {
 				n.Addresses = append(n.Addresses, p.String())

@@ -58,6 +58,8 @@ func (a *agent) loop(ctx context.Context) {
 			return
 		case n := <-a.announcer.News():
 			a.hear(n, time.Now())
+		case <-a.routers.News():
+			a.reportDirty = true
 		case n := <-a.leases.News():
 			a.leases.Heard(n)
 		case <-keep.C:
@@ -74,6 +76,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.leases.Tick(time.Now())
 			a.askLAN(time.Now())
 			a.fadeOut(time.Now())
+			a.tickRoutes(time.Now())
 		}
 		now := time.Now()
 		a.beat(now)
@@ -99,6 +102,7 @@ func (a *agent) step(now time.Time) {
 		a.look(now)
 	}
 	if !a.mayTake(now) {
+		a.routeAll(now)
 		a.report(now) // the others look for agents by their objects
 		return
 	}
@@ -117,10 +121,12 @@ func (a *agent) step(now time.Time) {
 	}
 	a.leases.Step(now) // first: addresses follow leases
 	for addr := range a.dirty {
+		a.decideRoute(addr, now)
 		a.refreshPorts(addr, now)
 		a.decide(addr, now)
 	}
 	a.apply(now)
+	a.applyRoutes(now)
 	for addr := range a.dirty {
 		a.refreshTenants(addr)
 	}
@@ -203,7 +209,7 @@ func (a *agent) left(now time.Time) bool {
 	for _, n := range a.voters {
 		others = others || n.Name != a.node && n.Alive && !n.Leaving
 	}
-	if up && others && now.Sub(a.leaving) < leaveDeadline {
+	if up && others && now.Sub(a.leaving) < leaveDeadline || !a.leftRoutes(now) {
 		return false
 	}
 	a.leases.EndAll()

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
@@ -68,7 +69,7 @@ func (a *agent) look(now time.Time) {
 		if n.Name == a.node {
 			a.labels = n.Labels
 		}
-		v := voter(n)
+		v := sources.Voter(n)
 		v.Excluded = v.Excluded && !a.ignoreExcludeLabel
 		if m, ok := members[n.Name]; ok {
 			fill(&v, m)
@@ -85,6 +86,11 @@ func (a *agent) look(now time.Time) {
 		a.touch(addr)
 		a.reportDirty = true
 	}
+	var own *corev1.Node
+	if i := slices.IndexFunc(list.Items, func(n corev1.Node) bool { return n.Name == a.node }); i >= 0 {
+		own = &list.Items[i]
+	}
+	a.followNode(own, now)
 	a.countMembers(list.Items)
 	a.peers.set(a.peersOf(list.Items))
 	a.allDirty, a.presenceDirty = true, true

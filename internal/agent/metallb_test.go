@@ -61,7 +61,7 @@ func voters(ignoreLabel bool, change func(*corev1.Node), names ...string) []elec
 		if change != nil {
 			change(n)
 		}
-		v := voter(n)
+		v := sources.Voter(n)
 		v.Excluded = v.Excluded && !ignoreLabel
 		fill(&v, member.Meta{Eligible: true, Links: []member.Link{{Name: "eth0", V4: true}, {Name: "eth1", V4: true}}})
 		out = append(out, v)
@@ -232,7 +232,8 @@ func TestEndpointsThatServe(t *testing.T) {
 	}{
 		{nil, nil, true}, {yes, nil, true}, {no, nil, false}, {no, yes, true}, {yes, no, true}, {no, no, false}, {nil, no, true},
 	} {
-		if got := canServe(discoveryv1.EndpointConditions{Ready: test.ready, Serving: test.serving}); got != test.want {
+		slice := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{NodeName: ptr.To("iris1"), Conditions: discoveryv1.EndpointConditions{Ready: test.ready, Serving: test.serving}}}}
+		if got := sources.ServingNodes(slice).Serving.Has("iris1"); got != test.want {
 			t.Errorf("ready %v, serving %v: %t", test.ready, test.serving, got)
 		}
 	}

@@ -28,12 +28,14 @@ type Observer interface {
 	// configuration in other formats.
 	Read(objects int)
 	Configured(all []sources.Configuration)
-	// Announced says that an address of a Service is announced from here now, or no
-	// longer; Forget that no Service has the address.
-	Announced(service types.NamespacedName, addr netip.Addr, yes bool)
+	// Announced says that an address of a Service is announced from here now by a
+	// protocol, or no longer; Forget that no Service has the address.
+	Announced(service types.NamespacedName, addr netip.Addr, protocol string, yes bool)
 	Forget(addr netip.Addr)
 	// Presence is how all Services that are observed are announced from here.
 	Presence(all map[types.NamespacedName]Presence)
+	// Routes are the peers to which those of them are announced from here by BGP, sorted.
+	Routes(all map[types.NamespacedName][]string)
 
 	// Finish says, as the last thing, that this node announces nothing any more.
 	Finish(ctx context.Context) error
@@ -55,15 +57,16 @@ func (p Presence) Equal(o Presence) bool {
 // nobody observes nothing.
 type nobody struct{}
 
-func (nobody) Run(context.Context)                              {}
-func (nobody) Observes(lb.PoolKey) bool                         { return false }
-func (nobody) Event(lb.Reason) (code, component string)         { return "", "" }
-func (nobody) Read(int)                                         {}
-func (nobody) Configured([]sources.Configuration)               {}
-func (nobody) Announced(types.NamespacedName, netip.Addr, bool) {}
-func (nobody) Forget(netip.Addr)                                {}
-func (nobody) Presence(map[types.NamespacedName]Presence)       {}
-func (nobody) Finish(context.Context) error                     { return nil }
+func (nobody) Run(context.Context)                                      {}
+func (nobody) Observes(lb.PoolKey) bool                                 { return false }
+func (nobody) Event(lb.Reason) (code, component string)                 { return "", "" }
+func (nobody) Read(int)                                                 {}
+func (nobody) Configured([]sources.Configuration)                       {}
+func (nobody) Announced(types.NamespacedName, netip.Addr, string, bool) {}
+func (nobody) Forget(netip.Addr)                                        {}
+func (nobody) Presence(map[types.NamespacedName]Presence)               {}
+func (nobody) Routes(map[types.NamespacedName][]string)                 {}
+func (nobody) Finish(context.Context) error                             { return nil }
 
 // reportPresence hands the observer how this node announces the Services that it
 // observes.
@@ -92,6 +95,7 @@ func (a *agent) reportPresence() {
 		all[service] = Presence{Others: all[service].Others}
 	}
 	a.observer.Presence(all)
+	a.observer.Routes(a.routesOfServices())
 }
 
 // alsoAnnouncing returns the other nodes that have an address of the Service.

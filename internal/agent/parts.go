@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"go4.org/netipx"
+
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
@@ -50,6 +52,8 @@ type Tables interface {
 	Renew(ifaces []string) (lost []string, err error)
 	Revoke(iface string) error
 	Tampered() <-chan struct{}
+	// Route says which addresses routers lead to this node.
+	Route(ranges []netipx.IPRange) error
 	// Counts is what has arrived from outside for addresses that are counted.
 	Counts() (map[nft.Flow]nft.Count, error)
 	Delete() error

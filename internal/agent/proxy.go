@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fairlead.io/api/v1alpha1"
 )
 
 // proxyState is what is known of kube-proxy on this node, in the words of the Agent
@@ -11,14 +13,14 @@ import (
 type proxyState string
 
 const (
-	proxyHealthy proxyState = "Healthy"
+	proxyHealthy proxyState = v1alpha1.KubeProxyHealthy
 	// proxyUnhealthy: it was healthy since the node was started, and is not now. Its
 	// rules still forward: the node comes after healthy ones.
-	proxyUnhealthy proxyState = "Unhealthy"
+	proxyUnhealthy proxyState = v1alpha1.KubeProxyUnhealthy
 	// proxyNever: it was not healthy since the node was started, so nothing forwards yet.
-	proxyNever proxyState = "Never"
+	proxyNever proxyState = v1alpha1.KubeProxyNever
 	// proxyAbsent: the node works without kube-proxy.
-	proxyAbsent proxyState = "Absent"
+	proxyAbsent proxyState = v1alpha1.KubeProxyAbsent
 )
 
 // eligible says whether the node forwards as far as kube-proxy is concerned.

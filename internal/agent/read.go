@@ -23,7 +23,7 @@ func (a *agent) absorb(c changes) {
 	if c.leases != nil {
 		a.leases.SetReported(c.leases.leases, c.leases.asked)
 	}
-	if c.pools || c.allServices {
+	if c.pools || c.allServices || c.nodes && a.sources.NodesMatter() {
 		a.readPools(ctx)
 	}
 	if c.allServices {
@@ -68,7 +68,7 @@ func (a *agent) readPools(ctx context.Context) {
 		a.nameInterface(key)
 	}
 	a.observer.Configured(pools.Configurations)
-	a.allDirty, a.linksDirty, a.presenceDirty = true, true, true
+	a.allDirty, a.linksDirty, a.presenceDirty, a.routesDirty, a.reportDirty = true, true, true, true, true
 }
 
 // readService takes over what a Service says now.
@@ -99,6 +99,9 @@ func (a *agent) setService(key types.NamespacedName, s *sources.Service) {
 		want = s.Lease
 	}
 	a.leases.Set(key, want)
+	if was := a.directory.services[key]; was != nil && s == nil {
+		delete(a.moving, was.Request.UID)
+	}
 	a.touch(a.directory.setService(key, s)...)
 	a.nameInterface(key)
 }

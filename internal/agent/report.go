@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -89,8 +88,16 @@ func (a *agent) report(now time.Time) {
 	s := v1alpha1.AgentStatus{Version: a.version, KubeProxy: string(a.proxyState), Interfaces: a.interfaces, Gateways: prose.Texts(a.gateways), NameServers: a.servers, Lost: a.reportLost()}
 	s.Unannounced, a.lookAgain = a.reportUnannounced(now)
 	var conflicts []string
-	for _, addr := range slices.SortedFunc(maps.Keys(a.held), netip.Addr.Compare) {
+	for _, addr := range a.inOrder() {
+		if a.routed[addr] != nil {
+			if s.Announced++; len(s.Addresses) < maxAddresses {
+				s.Addresses = append(s.Addresses, a.reportRouted(addr))
+			}
+		}
 		h := a.held[addr]
+		if h == nil {
+			continue
+		}
 		if h.rival != nil && !h.lost {
 			conflicts = append(conflicts, fmt.Sprintf("%s (%s)", addr, h.rival))
 		}
@@ -111,7 +118,7 @@ func (a *agent) report(now time.Time) {
 		}
 		s.Addresses = append(s.Addresses, n)
 	}
-	s.Leases = a.leases.Report()
+	s.Leases, s.Peers, s.Refused = a.leases.Report(), a.reportPeers(), a.reportUnused()
 	reason := lb.AgentReady.With()
 	switch {
 	case !a.leaving.IsZero():

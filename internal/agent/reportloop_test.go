@@ -144,7 +144,7 @@ func TestLoopReportsNoNode(t *testing.T) {
 				t.Errorf("%q does not say %q", text, want)
 			}
 		}
-		same(t, "interfaces", r.status().Interfaces, "[{eth0 false [192.0.2.1/24] down}]")
+		same(t, "interfaces", r.status().Interfaces, "[{eth0 false [192.0.2.1/24] down [] []}]")
 		r.kernel.SetLinks(eth0("a"))
 		after(5 * time.Second)
 		same(t, "up again", r.silentFor(vip), "")
@@ -241,7 +241,7 @@ func TestLoopReportsNode(t *testing.T) {
 		r.around.mu.Unlock()
 		after(5 * time.Second)
 		s := r.status()
-		same(t, "status", fmt.Sprintf("%s %s %v %v %v", s.Version, s.KubeProxy, s.Gateways, s.NameServers, s.Interfaces), "v1.2.3 Absent [192.0.2.254] [192.0.2.53] [{eth0 true [192.0.2.1/24] }]")
+		same(t, "status", fmt.Sprintf("%s %s %v %v %v", s.Version, s.KubeProxy, s.Gateways, s.NameServers, s.Interfaces), "v1.2.3 Absent [192.0.2.254] [192.0.2.53] [{eth0 true [192.0.2.1/24]  [IPv4 IPv6] []}]")
 		l := eth0("a")
 		l.Prefixes = append(l.Prefixes, netip.MustParsePrefix("192.0.2.77/32"))
 		r.kernel.SetLinks(l)

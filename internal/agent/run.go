@@ -48,6 +48,8 @@ type Options struct {
 	Sources sources.Options
 	// Announcer tells the network.
 	Announcer Announcer
+	// Routers tells routers; nil if none is to be told.
+	Routers Routers
 	// Observer, if not nil, reports in the format of another load balancer.
 	Observer Observer
 	// Excluded matches the names of interfaces on which nothing is announced unless
@@ -139,6 +141,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return apiretry.IgnoreEnd(ctx, err)
 	}
+	if o.Routers != nil {
+		o.Routers.Continue(seat.legacy.data, seat.legacy.fds)
+	} else {
+		seat.legacy.close()
+	}
 	a, err := open(background, o, parts{cluster: cached, sources: reader, reporter: newReporter(o.NodeName, kube, direct, o.Log, o.Observer)})
 	if err != nil {
 		seat.leave()
@@ -155,12 +162,30 @@ func Run(ctx context.Context, o Options) error {
 	}
 	o.Ready()
 	a.loop(ctx)
+	if !a.retired && a.failure == nil {
+		a.handOver(seat)
+	}
 	a.close()
 	if a.retired {
 		reporting() // what is being written now may take longer than we have
 		a.farewell()
 	}
 	return a.failure
+}
+
+// handOver hands the sessions with routers to the next agent on this node.
+func (a *agent) handOver(s *seat) {
+	ctx, cancel := context.WithTimeout(a.background, passTime)
+	defer cancel()
+	data, fds := a.routers.Freeze(ctx)
+	if len(data) > 0 {
+		if err := s.pass(data, fds); err != nil {
+			a.log.Warn("BGP sessions were not handed over to the next agent; it connects again", "error", err)
+		}
+	}
+	for _, fd := range fds {
+		_ = syscall.Close(fd)
+	}
 }
 
 // seatTaker looks for this node's seat.
@@ -198,7 +223,7 @@ func open(background context.Context, o Options, p parts) (*agent, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open nftables: %w", err)
 		}
-		p.tables = t
+		p.tables, p.forwards = t, nft.Forwards
 	}
 	if p.kernel == nil {
 		kernel, err := link.Watch(background)
@@ -208,7 +233,7 @@ func open(background context.Context, o Options, p parts) (*agent, error) {
 		p.kernel = kernel
 	}
 	p.node, p.version, p.log, p.registry, p.excluded = o.NodeName, o.Version, o.Log, o.Registry, o.Excluded
-	p.announcer, p.observer = o.Announcer, o.Observer
+	p.announcer, p.routers, p.observer = o.Announcer, o.Routers, o.Observer
 	a := newAgent(background, p)
 	a.gossipPort, a.ignoreExcludeLabel, a.beat = o.GossipPort, o.IgnoreExcludeLabel, o.Beat
 	return a, nil

@@ -30,6 +30,8 @@ type seat struct {
 	// open connections, goes through its visitor's connection.
 	visitors []*visitor
 	left     bool
+
+	legacy legacy // of the holder before
 }
 
 type visitor struct {

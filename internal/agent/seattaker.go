@@ -38,6 +38,7 @@ func (t *seatTaker) take(ctx context.Context) (*seat, error) {
 	t.waits = sync.OnceFunc(t.waits)
 	var until time.Time
 	var before []*net.UnixConn
+	var left legacy
 	defer func() { closeAll(before) }()
 	for {
 		holder, silent := t.find(0)
@@ -46,8 +47,14 @@ func (t *seatTaker) take(ctx context.Context) (*seat, error) {
 		if holder != nil {
 			until = time.Time{}
 			t.waits()
-			if err := untilClosed(ctx, holder); err != nil {
+			passed, err := untilClosed(ctx, holder)
+			if err != nil {
+				passed.close()
 				return nil, err
+			}
+			if len(passed.data) > 0 {
+				left.close()
+				left = passed
 			}
 			continue
 		}
@@ -55,11 +62,17 @@ func (t *seatTaker) take(ctx context.Context) (*seat, error) {
 			until = time.Now().Add(t.patience)
 		}
 		s, err := t.sit(time.Now().Before(until))
-		if s != nil || err != nil {
-			return s, err
+		switch {
+		case err != nil:
+			left.close()
+			return nil, err
+		case s != nil:
+			s.legacy = left
+			return s, nil
 		}
 		select {
 		case <-ctx.Done():
+			left.close()
 			return nil, ctx.Err()
 		case <-time.After(seatRetry):
 		}
@@ -150,12 +163,12 @@ func otherUser(name *net.UnixAddr) error {
 	return sameUser(conn)
 }
 
-func untilClosed(ctx context.Context, conn *net.UnixConn) error {
+func untilClosed(ctx context.Context, conn *net.UnixConn) (legacy, error) {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	_, _ = conn.Read(make([]byte, 1)) // the holder writes nothing any more
-	return ctx.Err()
+	passed := receive(conn)
+	return passed, ctx.Err()
 }
 
 func closeAll(conns []*net.UnixConn) {

@@ -70,19 +70,19 @@ func TestInterfaces(t *testing.T) {
 		link link.Link
 		want string
 	}{
-		"a card":                               {link.Link{Name: "eth0", Up: true, Prefixes: prefixes("192.0.2.1/24", "2001:db8::1/64", "fe80::1/64")}, "[{eth0 true [192.0.2.1/24 2001:db8::1/64] }]"},
-		"a VIP of keepalived":                  {link.Link{Name: "eth0", Up: true, Prefixes: prefixes("192.0.2.1/24", "192.0.2.9/32")}, "[{eth0 true [192.0.2.1/24 192.0.2.9/32] }]"},
-		"what a Service publishes":             {link.Link{Name: "eth0", Up: true, Prefixes: prefixes("192.0.2.1/24", "192.0.2.50/32")}, "[{eth0 true [192.0.2.1/24] }]"},
-		"a card that is down":                  {link.Link{Name: "eth1"}, "[{eth1 false [] down}]"},
-		"a port of a bond":                     {link.Link{Name: "eth2", Up: true, Slave: true}, "[{eth2 true [] port of a bridge, bond or team}]"},
-		"the bridge of pods":                   {link.Link{Name: "cni0", Up: true, Prefixes: prefixes("10.244.0.1/24")}, "[{cni0 true [10.244.0.1/24] excluded by its name; a pool can name it}]"},
+		"a card":                               {link.Link{Name: "eth0", Up: true, Global: [2]bool{true, true}, Prefixes: prefixes("192.0.2.1/24", "2001:db8::1/64", "fe80::1/64")}, "[{eth0 true [192.0.2.1/24 2001:db8::1/64]  [IPv4 IPv6] []}]"},
+		"a VIP of keepalived":                  {link.Link{Name: "eth0", Up: true, Prefixes: prefixes("192.0.2.1/24", "192.0.2.9/32")}, "[{eth0 true [192.0.2.1/24 192.0.2.9/32]  [IPv4] [IPv4]}]"},
+		"what a Service publishes":             {link.Link{Name: "eth0", Up: true, Prefixes: prefixes("192.0.2.1/24", "192.0.2.50/32")}, "[{eth0 true [192.0.2.1/24]  [IPv4] [IPv4]}]"},
+		"a card that is down":                  {link.Link{Name: "eth1"}, "[{eth1 false [] down [] []}]"},
+		"a port of a bond":                     {link.Link{Name: "eth2", Up: true, Slave: true}, "[{eth2 true [] port of a bridge, bond or team [] []}]"},
+		"the bridge of pods":                   {link.Link{Name: "cni0", Up: true, Prefixes: prefixes("10.244.0.1/24")}, "[{cni0 true [10.244.0.1/24] excluded by its name; a pool can name it [] []}]"},
 		"a pod's":                              {link.Link{Name: "veth1", Up: true, Crossing: true, Prefixes: prefixes("fe80::2/64")}, "[]"},
 		"a pod's by another name":              {link.Link{Name: "enia1b2", Up: true, Crossing: true, Prefixes: prefixes("fe80::2/64")}, "[]"},
-		"a pod's that a pool names":            {link.Link{Name: "veth7", Up: true, Crossing: true}, "[{veth7 true [] }]"},
-		"the card of a node in a container":    {link.Link{Name: "eth0", Up: true, Crossing: true, Prefixes: prefixes("192.0.2.1/24")}, "[{eth0 true [192.0.2.1/24] }]"},
+		"a pod's that a pool names":            {link.Link{Name: "veth7", Up: true, Crossing: true}, "[{veth7 true []  [IPv4] [IPv4]}]"},
+		"the card of a node in a container":    {link.Link{Name: "eth0", Up: true, Crossing: true, Prefixes: prefixes("192.0.2.1/24")}, "[{eth0 true [192.0.2.1/24]  [IPv4] [IPv4]}]"},
 		"kube-proxy's":                         {link.Link{Name: "kube-ipvs0", Prefixes: prefixes("10.96.0.1/32", "192.0.2.7/32")}, "[]"},
 		"loopback":                             {link.Link{Name: "lo", Up: true, Loopback: true, Prefixes: prefixes("127.0.0.1/8", "::1/128")}, "[]"},
-		"an address of the node on loopback":   {link.Link{Name: "lo", Up: true, Loopback: true, Prefixes: prefixes("127.0.0.1/8", "198.51.100.1/32")}, "[{lo true [198.51.100.1/32] loopback}]"},
+		"an address of the node on loopback":   {link.Link{Name: "lo", Up: true, Loopback: true, Prefixes: prefixes("127.0.0.1/8", "198.51.100.1/32")}, "[{lo true [198.51.100.1/32] loopback [] []}]"},
 		"excluded by name, with nothing on it": {link.Link{Name: "docker0"}, "[]"},
 	} {
 		same(t, name, interfacesOf([]link.Link{c.link}, &s, published), c.want)

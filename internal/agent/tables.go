@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go4.org/netipx"
+
 	"fairlead.io/internal/nft"
 )
 
@@ -81,6 +83,21 @@ func (t *tables) write() {
 		t.failed = true
 	}
 	clear(t.changes)
+}
+
+// route has packets to these addresses not sent back that nobody has translated.
+func (t *tables) route(ranges []netipx.IPRange) {
+	if slices.Equal(ranges, t.state.Routed) && !t.failed {
+		return
+	}
+	t.state.Routed = ranges
+	switch err := t.nft.Route(ranges); {
+	case errors.Is(err, nft.ErrTampered):
+		t.rebuild("another program changed our nftables tables; writing them again")
+	case err != nil:
+		t.log.Error("nftables not changed", "error", err)
+		t.failed = true
+	}
 }
 
 // rebuild writes everything again.

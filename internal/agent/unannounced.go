@@ -16,8 +16,9 @@ import (
 
 const (
 	maxUnannounced = 500
-	// maxMessage is how long a sentence may be in the Agent object.
-	maxMessage = 1024
+	// maxMessage is how long a sentence may be in the Agent object, without the ellipsis of
+	// one that is cut.
+	maxMessage = 1023
 	// endpointGrace is how long a Service may be without a serving endpoint: its pods
 	// may be replaced.
 	endpointGrace = 30 * time.Second

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"fairlead.io/internal/elect"
-	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
@@ -44,6 +43,13 @@ func (s *scope) name(interfaces []string) {
 	}
 }
 
+// any says whether l carries an address of family f whether it is named or not. One that
+// is excluded and yet named is as if it had no address of its own: it carries one only
+// where it is named.
+func (s *scope) any(l *link.Link, f lb.Family) bool {
+	return usable(l, f) && l.Global[f] && !s.excluded.MatchString(l.Name)
+}
+
 // metaOf tells the other agents what they must know of this node.
 func metaOf(links []link.Link, s *scope, proxy proxyState, leaving bool) member.Meta {
 	m := member.Meta{Eligible: proxy.eligible(), LastResort: proxy == proxyUnhealthy, Leaving: leaving}
@@ -55,11 +61,7 @@ func metaOf(links []link.Link, s *scope, proxy proxyState, leaving bool) member.
 		if len(l.MAC) > 0 && !l.Loopback && !slices.ContainsFunc(m.MACs, func(x net.HardwareAddr) bool { return slices.Equal(x, l.MAC) }) {
 			m.MACs = append(m.MACs, l.MAC)
 		}
-		// One that is excluded and yet named is as if it had no address of its own: it
-		// carries one only where it is named.
-		every := func(f lb.Family) bool {
-			return usable(l, f) && l.Global[f] && !s.excluded.MatchString(l.Name)
-		}
+		every := func(f lb.Family) bool { return s.any(l, f) }
 		if usable(l, lb.IPv4) || usable(l, lb.IPv6) {
 			m.Links = append(m.Links, member.Link{Name: l.Name, V4: every(lb.IPv4), V6: every(lb.IPv6),
 				NoV4: !usable(l, lb.IPv4), NamedV6: usable(l, lb.IPv6)})
@@ -147,18 +149,6 @@ func leaseInterface(f lb.Family, last netip.Addr, named []string, links []link.L
 // offSubnet says whether the node has no address of its own in a network with a.
 func offSubnet(a netip.Addr, links []link.Link) bool {
 	return !slices.ContainsFunc(links, func(l link.Link) bool { return l.Up && has(&l, a) })
-}
-
-// voter returns what the election must know of a node, as far as its Node object
-// says it.
-func voter(n *corev1.Node) elect.Node {
-	out := elect.Node{Name: n.Name, Labels: n.Labels, Excluded: kubeapi.NodeExcluded(n), Cordoned: n.Spec.Unschedulable || kubeapi.NodeDraining(n)}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
-			out.NetworkUnavailable = true
-		}
-	}
-	return out
 }
 
 // fill adds to n what its agent says.

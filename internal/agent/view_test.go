@@ -1,14 +1,17 @@
 package agent
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/api/v1alpha1"
@@ -161,7 +164,7 @@ func TestVoter(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			v := voter(test.node)
+			v := sources.Voter(test.node)
 			if v.Excluded != test.excluded || v.Cordoned != test.cordoned || v.NetworkUnavailable != test.unavailable {
 				t.Errorf("%+v", v)
 			}
@@ -183,5 +186,46 @@ func TestExcludedInterfaceNamedByAService(t *testing.T) {
 		if has != named {
 			t.Errorf("named by an administrator %v: used %v", named, has)
 		}
+	}
+}
+
+// Tools that read the report of an agent know the same of its interfaces as the other
+// agents, which hear it by gossip.
+func TestReportIsWhatGossipSays(t *testing.T) {
+	prefixes := func(texts ...string) (out []netip.Prefix) {
+		for _, x := range texts {
+			out = append(out, netip.MustParsePrefix(x))
+		}
+		return out
+	}
+	links := []link.Link{
+		{Name: "eth0", Up: true, Global: [2]bool{true, true}, Prefixes: prefixes("192.0.2.1/24", "2001:db8::1/64")},
+		{Name: "eth1", Up: true, Global: [2]bool{true, false}, Prefixes: prefixes("198.51.100.1/24")},
+		{Name: "eth2", Up: true},
+		{Name: "eth3", Global: [2]bool{true, true}, Prefixes: prefixes("203.0.113.1/24")},
+		{Name: "eth4", Up: true, Silent: [2]string{"arp_ignore is 3", ""}, Global: [2]bool{true, true}, Prefixes: prefixes("192.0.2.65/26", "2001:db8:1::1/64")},
+		{Name: "eth5", Up: true, Slave: true},
+		{Name: "dummy0", Up: true, Global: [2]bool{true, true}, Prefixes: prefixes("192.0.2.129/32", "2001:db8:2::1/64")},
+		{Name: "docker0", Up: true, Global: [2]bool{true, false}, Prefixes: prefixes("172.17.0.1/16")},
+		{Name: "lo", Up: true, Loopback: true, Prefixes: prefixes("127.0.0.1/8")},
+	}
+	s := &scope{excluded: inward, named: map[string]bool{"dummy0": true}}
+	for _, proxy := range []proxyState{proxyHealthy, proxyUnhealthy, proxyNever, proxyAbsent} {
+		var heard, read elect.Node
+		fill(&heard, metaOf(links, s, proxy, false))
+		status := v1alpha1.AgentStatus{KubeProxy: string(proxy), Interfaces: interfacesOf(links, s, func(netip.Addr) bool { return false })}
+		sources.Report(&read, &status)
+		heard.Alive, heard.Silence = false, nil // what an Agent object says otherwise
+		if diff := cmp.Diff(heard, read); diff != "" {
+			t.Errorf("kube-proxy %s: gossip says -, the report +:\n%s", proxy, diff)
+		}
+	}
+	// An agent that does not report families yet.
+	var read elect.Node
+	sources.Report(&read, &v1alpha1.AgentStatus{Interfaces: []v1alpha1.Interface{
+		{Name: "eth0", Up: true, Addresses: []string{"192.0.2.1/24", "2001:db8::1/64"}}, {Name: "eth1", Up: true}, {Name: "eth2", Up: true, Obstacle: "loopback"},
+	}})
+	if got := fmt.Sprint(sets.List(read.Interfaces[lb.IPv4]), sets.List(read.Bare[lb.IPv4]), sets.List(read.Interfaces[lb.IPv6]), sets.List(read.Bare[lb.IPv6])); got != "[eth0 eth1] [eth1] [eth0] []" {
+		t.Error(got)
 	}
 }

@@ -22,7 +22,6 @@ package apikinds
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -54,20 +53,6 @@ func present(ctx context.Context, d discoverer, kinds ...schema.GroupVersionKind
 		}
 		if err := wait(ctx, pause); err != nil {
 			return false, err
-		}
-	}
-}
-
-// await returns once the API server serves all of kinds. It fails only if ctx
-// ends before.
-func await(ctx context.Context, d discoverer, kinds ...schema.GroupVersionKind) error {
-	for {
-		there, err := present(ctx, d, kinds...)
-		if there || err != nil {
-			return err
-		}
-		if err := wait(ctx, period+rand.N(period)); err != nil {
-			return err
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"fairlead.io/api/metallb"
+	"fairlead.io/internal/compat"
 	"fairlead.io/sandbox"
 )
 
@@ -62,7 +64,7 @@ func TestKindIsInstalledLater(t *testing.T) {
 		t.Fatalf("nothing is installed: %v, %v", there, err)
 	}
 	awaited := make(chan error, 1)
-	go func() { awaited <- await(ctx, d, pools) }()
+	go func() { awaited <- setOf(d, pools).await(ctx) }()
 	install(t, c, "ipaddresspools")
 	if err := <-awaited; err != nil {
 		t.Fatal(err)
@@ -92,6 +94,47 @@ func install(t *testing.T, c client.Client, plural string) {
 	if err := c.Create(t.Context(), &crd); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func setOf(d discoverer, kinds ...schema.GroupVersionKind) *Set {
+	out := &Set{discovery: d}
+	for _, kind := range kinds {
+		out.all = append(out.all, compat.Kind{GroupVersionKind: kind})
+	}
+	return out
+}
+
+// A version that stands in for another is read only where the other is not served.
+func TestOlderVersionStandsIn(t *testing.T) {
+	older, newer := pools, pools
+	newer.Version = "v1beta2"
+	for name, c := range map[string]struct {
+		serves []string
+		want   []schema.GroupVersionKind
+	}{
+		"both":      {[]string{"v1beta1", "v1beta2"}, []schema.GroupVersionKind{newer}},
+		"the newer": {[]string{"v1beta2"}, []schema.GroupVersionKind{newer}},
+		"the older": {[]string{"v1beta1"}, []schema.GroupVersionKind{older}},
+		"none":      {nil, nil},
+	} {
+		s := setOf(versions(c.serves), newer)
+		s.all = append(s.all, compat.Kind{GroupVersionKind: older, Unless: newer})
+		if got, err := s.Versions(t.Context()); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// versions of the group of pools that are served.
+type versions []string
+
+func (v versions) ServerResourcesForGroupVersionWithContext(_ context.Context, gv string) (*metav1.APIResourceList, error) {
+	for _, version := range v {
+		if gv == pools.Group+"/"+version {
+			return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Kind: pools.Kind}}}, nil
+		}
+	}
+	return nil, errAbsent
 }
 
 // server answers as it is told: nil is a list with the kinds that it has.
@@ -132,7 +175,7 @@ func TestServerThatIsAwayDoesNotSayNo(t *testing.T) {
 			t.Errorf("%v, %v", there, err)
 		}
 		s = &server{answers: []error{errAbsent, errAway, nil, errAbsent}, has: []string{pools.Kind, adverts.Kind}}
-		if err := await(t.Context(), s, pools, adverts); err != nil {
+		if err := setOf(s, pools, adverts).await(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -142,7 +185,7 @@ func TestNobodyWaitsForWhatIsNotWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := await(ctx, &server{}, pools); !errors.Is(err, context.DeadlineExceeded) {
+		if err := setOf(&server{}, pools).await(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("ended with %v", err)
 		}
 	})

@@ -71,10 +71,57 @@ func New(c *rest.Config, log *slog.Logger, all ...compat.Kind) (*Set, error) {
 	}, nil
 }
 
-// Served says whether the API server serves all kinds of the set. It waits for an
-// answer, and fails only if ctx ends before.
+// Served says whether the API server serves all kinds of the set, each in one of its
+// versions. It waits for an answer, and fails only if ctx ends before.
 func (s *Set) Served(ctx context.Context) (bool, error) {
-	return present(ctx, s.discovery, s.kinds()...)
+	kinds, err := s.Versions(ctx)
+	return kinds != nil, err
+}
+
+// Versions returns the kinds of the set in the versions that are to be read: one that stands
+// in for another only if that is not served. It returns none if one is missing, and fails
+// only if ctx ends before the API server has answered.
+func (s *Set) Versions(ctx context.Context) (out []schema.GroupVersionKind, err error) {
+	asked := &onceEach{discoverer: s.discovery, lists: map[string]*metav1.APIResourceList{}}
+	for _, k := range s.all {
+		if !k.Unless.Empty() {
+			continue
+		}
+		versions := []schema.GroupVersionKind{k.GroupVersionKind}
+		for _, other := range s.all {
+			if other.Unless == k.GroupVersionKind {
+				versions = append(versions, other.GroupVersionKind)
+			}
+		}
+		var there bool
+		for _, kind := range versions {
+			if there, err = present(ctx, asked, kind); err != nil {
+				return nil, err
+			}
+			if there {
+				out = append(out, kind)
+				break
+			}
+		}
+		if !there {
+			return nil, nil
+		}
+	}
+	return out, nil
+}
+
+// await returns once the API server serves all kinds of the set. It fails only if ctx
+// ends before.
+func (s *Set) await(ctx context.Context) error {
+	for {
+		there, err := s.Served(ctx)
+		if there || err != nil {
+			return err
+		}
+		if err := wait(ctx, period+rand.N(period)); err != nil {
+			return err
+		}
+	}
 }
 
 // WhenServed calls begin as soon as the API server serves all kinds of the set. If
@@ -82,7 +129,7 @@ func (s *Set) Served(ctx context.Context) (bool, error) {
 // error only if ctx ends before begin has succeeded.
 func (s *Set) WhenServed(ctx context.Context, failed string, begin func() error) error {
 	for {
-		if err := await(ctx, s.discovery, s.kinds()...); err != nil {
+		if err := s.await(ctx); err != nil {
 			return err
 		}
 		err := begin()
@@ -96,13 +143,6 @@ func (s *Set) WhenServed(ctx context.Context, failed string, begin func() error)
 			return err
 		}
 	}
-}
-
-func (s *Set) kinds() (out []schema.GroupVersionKind) {
-	for _, k := range s.all {
-		out = append(out, k.GroupVersionKind)
-	}
-	return out
 }
 
 // Look begins to watch the kinds that have come. It waits for the API server: one
@@ -119,6 +159,16 @@ func (s *Set) Look(ctx context.Context) error {
 				return err
 			}
 			if !there {
+				s.miss(k, "")
+				continue
+			}
+		}
+		if !k.Unless.Empty() {
+			newer, err := present(ctx, asked, k.Unless)
+			if err != nil {
+				return err
+			}
+			if newer {
 				s.miss(k, "")
 				continue
 			}
@@ -181,10 +231,7 @@ func (s *Set) NeedLeaderElection() bool { return false }
 // Start looks for more kinds until ctx ends or all are there.
 func (s *Set) Start(ctx context.Context) error {
 	for {
-		s.mu.Lock()
-		all := len(s.watched) == len(s.all)
-		s.mu.Unlock()
-		if all {
+		if s.complete() {
 			return nil
 		}
 		select {
@@ -196,6 +243,15 @@ func (s *Set) Start(ctx context.Context) error {
 			s.log.Warn("kinds not watched; trying again", "error", err)
 		}
 	}
+}
+
+// complete says whether all kinds are watched, or other versions of them.
+func (s *Set) complete() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !slices.ContainsFunc(s.all, func(k compat.Kind) bool {
+		return s.watched[k.GroupVersionKind] == nil && s.watched[k.Unless] == nil
+	})
 }
 
 // Follow calls f for a kind from now on, or from when it comes.

@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -37,7 +37,7 @@ func Config(c *rest.Config, log *slog.Logger) *rest.Config { return configure(c,
 
 func configure(c *rest.Config, log *slog.Logger, rewound func()) *rest.Config {
 	waiting := rest.CopyConfig(c)
-	var away atomic.Bool
+	var away absence
 	waiting.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &transport{next: next, away: &away, log: log, rewound: rewound}
 	})
@@ -48,7 +48,7 @@ func configure(c *rest.Config, log *slog.Logger, rewound func()) *rest.Config {
 // longer wanted. An answer that is an error is the caller's affair.
 type transport struct {
 	next http.RoundTripper
-	away *atomic.Bool // as was last told
+	away *absence
 	log  *slog.Logger
 	// rewound is called when the API server has gone back in time; or nil.
 	rewound func()
@@ -61,7 +61,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		resp, err := t.next.RoundTrip(r)
 		if err == nil {
-			if t.away.Swap(false) {
+			if t.away.answers() {
 				t.log.Info("the API server is back")
 			}
 			return resp, nil
@@ -69,7 +69,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Method != http.MethodGet || r.Context().Err() != nil {
 			return nil, err
 		}
-		if !t.away.Swap(true) {
+		first, back := t.away.fails()
+		if first {
 			t.log.Warn("the API server is away; going on with what is known", "error", err)
 		}
 		wait := time.NewTimer(pause + rand.N(pause))
@@ -77,9 +78,40 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		case <-r.Context().Done():
 			wait.Stop()
 			return nil, err
+		case <-back:
+			wait.Stop()
 		case <-wait.C:
 		}
 	}
+}
+
+// absence of the API server. The first request that it answers has all others
+// tried again at once: a node's watches find it back together, and soon, though each of them
+// asks rarely.
+type absence struct {
+	mu   sync.Mutex
+	back chan struct{} // closed when it answers again; nil while it is not away
+}
+
+// fails notes that there was no answer. It says whether that is new, and what to wait for.
+func (s *absence) fails() (first bool, back <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first = s.back == nil; first {
+		s.back = make(chan struct{})
+	}
+	return first, s.back
+}
+
+// answers notes an answer, and says whether that is new.
+func (s *absence) answers() (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first = s.back != nil; first {
+		close(s.back)
+		s.back = nil
+	}
+	return first
 }
 
 // Await waits until the API server answers, whatever it says, or ctx ends. What asks

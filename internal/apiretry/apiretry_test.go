@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,7 +30,7 @@ func (l *line) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func send(ctx context.Context, l *line, method string) (status int, err error) {
-	t := &transport{next: l, away: &atomic.Bool{}, log: slog.New(slog.DiscardHandler)}
+	t := &transport{next: l, away: &absence{}, log: slog.New(slog.DiscardHandler)}
 	resp, err := t.RoundTrip(httptest.NewRequestWithContext(ctx, method, "/api", nil))
 	if err != nil {
 		return 0, err
@@ -69,4 +71,50 @@ func TestNobodyWaitsForWhatIsNotWanted(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 	})
+}
+
+// The first answer has all that wait ask again, not each in its own time.
+func TestOneAnswerWakesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		broken.Store(true)
+		var answered []time.Time
+		var mu sync.Mutex
+		shared, log := &absence{}, slog.New(slog.DiscardHandler)
+		var asking sync.WaitGroup
+		for range 20 {
+			asking.Go(func() {
+				tr := &transport{next: roundTrip(func() error {
+					if broken.Load() {
+						return errBroken
+					}
+					return nil
+				}), away: shared, log: log}
+				resp, err := tr.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = resp.Body.Close()
+				mu.Lock()
+				defer mu.Unlock()
+				answered = append(answered, time.Now())
+			})
+		}
+		<-time.After(10 * pause)
+		broken.Store(false)
+		asking.Wait()
+		if first, last := slices.MinFunc(answered, time.Time.Compare), slices.MaxFunc(answered, time.Time.Compare); !last.Equal(first) {
+			t.Errorf("the last of %d was answered %v after the first", len(answered), last.Sub(first))
+		}
+	})
+}
+
+type roundTrip func() error
+
+func (f roundTrip) RoundTrip(*http.Request) (*http.Response, error) {
+	if err := f(); err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }

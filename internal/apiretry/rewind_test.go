@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -47,7 +46,7 @@ func TestReadsFromALostFuture(t *testing.T) {
 	} {
 		s := &server{version: test.version, status: test.status}
 		rewound := 0
-		tr := &transport{next: s, away: &atomic.Bool{}, log: slog.New(slog.DiscardHandler), rewound: func() { rewound++ }}
+		tr := &transport{next: s, away: &absence{}, log: slog.New(slog.DiscardHandler), rewound: func() { rewound++ }}
 		resp, err := tr.RoundTrip(httptest.NewRequestWithContext(t.Context(), test.method, "/api/v1/services?"+test.query, nil))
 		if err != nil {
 			t.Fatal(err)

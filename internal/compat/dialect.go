@@ -68,6 +68,9 @@ type Kind struct {
 	Without string
 	// Quiet kinds change no pool: they are reported on.
 	Quiet bool
+	// Unless this version of the kind is served, which has the same objects: then only that
+	// is read. To have this one, the API server might have to ask a webhook that is gone.
+	Unless schema.GroupVersionKind
 }
 
 // Object of a kind.

@@ -53,11 +53,11 @@ type KubeVIPVariable struct {
 }
 
 const (
-	elected    = "the agents elect the node of each address by themselves"
-	noControl  = "Fairlead does not announce the address of the API server; keep kube-vip for it, with svc_enable=false"
-	justLayer2 = "Fairlead announces addresses by ARP and NDP only"
-	noEgress   = "Fairlead does not change the source addresses of pods"
-	elsewhere  = "use --metrics-address and --health-address"
+	elected   = "the agents elect the node of each address by themselves"
+	noControl = "Fairlead does not announce the address of the API server; keep kube-vip for it, with svc_enable=false"
+	noTables  = "Fairlead announces addresses by ARP, NDP and BGP, and keeps no routing tables"
+	noEgress  = "Fairlead does not change the source addresses of pods"
+	elsewhere = "use --metrics-address and --health-address"
 )
 
 // KubeVIPVariables are those that concern Services, and those that people may
@@ -71,8 +71,13 @@ var KubeVIPVariables = []KubeVIPVariable{
 	{envClassName, Effective, "spec.loadBalancerClass to serve in addition to Services without a class; default kube-vip.io/kube-vip-class if one of the next two is set"},
 	{envClassOnly, Effective, "true: do not serve Services without a class"},
 	{envClassLegacy, Effective, "false: serve only the class lb_class_name; if that is empty, only Services without a class"},
+	{"bgp_*", Effective, "with bgp_enable: Services are announced to these peers by BGP, from every node, and not by ARP and NDP"},
+	{"mpbgp_nexthop", Effective, "addresses of both IP families are announced in one session; with fixed, the next hops are mpbgp_ipv4 and mpbgp_ipv6"},
+	{"mpbgp_ipv4", Effective, "with mpbgp_nexthop=fixed: next hop of IPv4 addresses"},
+	{"mpbgp_ipv6", Effective, "with mpbgp_nexthop=fixed: next hop of IPv6 addresses"},
+	{"annotations", Effective, "with bgp_enable: prefix of the Node annotations that name the peers instead"},
 
-	{"vip_arp", NotNeeded, "Fairlead always announces addresses by ARP and NDP"},
+	{"vip_arp", NotNeeded, "Fairlead announces addresses by ARP and NDP, unless bgp_enable is true"},
 	{"vip_subnet", NotNeeded, "Fairlead adds every address as a single host address"},
 	{"vip_cidr", NotNeeded, "Fairlead adds every address as a single host address"},
 	{"vip_leaderelection", NotNeeded, elected},
@@ -105,13 +110,11 @@ var KubeVIPVariables = []KubeVIPVariable{
 
 	{"svc_namespace", Unserved, "Fairlead serves all namespaces; use a class to select Services (lb_class_name)"},
 	{"disable_service_updates", Unserved, "the controller always publishes addresses in the status of Services"},
-	{"bgp_*", Unserved, justLayer2},
-	{"mpbgp_*", Unserved, justLayer2},
-	{"zebra_*", Unserved, justLayer2},
-	{"vip_routingtable*", Unserved, justLayer2},
-	{"vip_routingprotocol", Unserved, justLayer2},
-	{"vip_cleanroutingtable", Unserved, justLayer2},
-	{"vip_wireguard", Unserved, justLayer2},
+	{"zebra_*", Unserved, noTables},
+	{"vip_routingtable*", Unserved, noTables},
+	{"vip_routingprotocol", Unserved, noTables},
+	{"vip_cleanroutingtable", Unserved, noTables},
+	{"vip_wireguard", Unserved, noTables},
 	{"egress_*", Unserved, noEgress},
 	{"EGRESS_CLEAN", Unserved, noEgress},
 	{"cp_enable", Unserved, noControl},
@@ -245,7 +248,7 @@ func idle(set map[string]string) (out []IdleVariables) {
 			continue
 		}
 		for name, value := range set {
-			if on, err := strconv.ParseBool(value); value == "" || !v.names(name) || v.Effect == Unserved && err == nil && !on {
+			if on, err := strconv.ParseBool(value); value == "" || !v.Names(name) || v.Effect == Unserved && err == nil && !on {
 				continue
 			}
 			i := slices.IndexFunc(out, func(o IdleVariables) bool { return o.Effect == v.Effect && o.Note == v.Note })
@@ -263,7 +266,13 @@ func idle(set map[string]string) (out []IdleVariables) {
 	return out
 }
 
-func (v KubeVIPVariable) names(name string) bool {
+// AboutBGP says that the variable only counts if BGP is enabled.
+func (v KubeVIPVariable) AboutBGP() bool {
+	return v.Name == envBGPAnnotations || strings.HasPrefix(v.Name, "bgp_") || strings.HasPrefix(v.Name, "mpbgp_")
+}
+
+// Names says whether name is that of the variable.
+func (v KubeVIPVariable) Names(name string) bool {
 	beginning, more := strings.CutSuffix(v.Name, "*")
 	return name == v.Name || more && strings.HasPrefix(name, beginning)
 }

@@ -70,7 +70,7 @@ func TestKubeVIPDaemonFrom(t *testing.T) {
 
 // What changes nothing is told once for each reason, and never with its value.
 func TestIdleVariables(t *testing.T) {
-	d, err := KubeVIPDaemonFrom(append(manifest, "bgp_enable=true", "bgp_peerpass=secret", "cp_enable=false", "vip_routingtable=0",
+	d, err := KubeVIPDaemonFrom(append(manifest, "zebra_enable=true", "zebra_url=secret", "cp_enable=false", "vip_routingtable=0",
 		"egress_podcidr=10.0.0.0/8", "vip_loseleadership_timeout_seconds=3", "svc_election=false"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestIdleVariables(t *testing.T) {
 		got[i.Effect] = append(got[i.Effect], strings.Join(i.Names, " "))
 	}
 	want := map[Effect][]string{
-		Unserved: {"bgp_enable bgp_peerpass", "egress_podcidr"},
+		Unserved: {"zebra_enable zebra_url", "egress_podcidr"},
 		NotNeeded: {"vip_arp", "vip_subnet", "svc_election svc_leasename vip_leaderelection vip_leaseduration vip_leasename vip_loseleadership_timeout_seconds vip_renewdeadline vip_retryperiod",
 			"prometheus_server", "dhcp_mode"},
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -76,6 +77,17 @@ type classes struct {
 	backends map[config.Backend]*Backend
 	dialects []compat.Dialect
 	agents   bool // there are some, and they report
+}
+
+func newClasses(o Options) *classes {
+	c := &classes{config: o.Config, backends: map[config.Backend]*Backend{}, dialects: o.Dialects, agents: o.GossipKey}
+	for name, b := range o.Backends {
+		if slices.Contains(o.Config.Backends(), name) {
+			b.Workers = max(1, cmp.Or(b.Workers, o.Workers))
+			c.backends[name] = &b
+		}
+	}
+	return c
 }
 
 // of returns the class that serves s, or nil if none does.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -107,6 +106,8 @@ type Tools struct {
 	Reading func(lb.Dialect) compat.Reading
 	// Has says whether a kind can be read.
 	Has func(schema.GroupVersionKind) bool
+	// Routing is what agents report about routers.
+	Routing func() Routing
 	// Loaded says whether all kinds have been listed.
 	Loaded func() bool
 	Usage  func() []ipam.PoolUsage
@@ -123,13 +124,7 @@ func Run(ctx context.Context, o Options) error {
 	o.REST = rest.CopyConfig(o.REST)
 	o.REST.DisableCompression = true
 	o.rewound = make(chan struct{}, 1)
-	c := &classes{config: o.Config, backends: map[config.Backend]*Backend{}, dialects: o.Dialects, agents: o.GossipKey}
-	for name, b := range o.Backends {
-		if slices.Contains(o.Config.Backends(), name) {
-			b.Workers = max(1, cmp.Or(b.Workers, o.Workers))
-			c.backends[name] = &b
-		}
-	}
+	c := newClasses(o)
 	kinds, err := apikinds.New(o.REST, o.Log, optionalKinds(c)...)
 	if err != nil {
 		return err

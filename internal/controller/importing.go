@@ -98,14 +98,20 @@ func (i *importer) untilDone(ctx context.Context, step func() error) error {
 // previous leader wrote last, and an address it gave must not be given again.
 // Services without an address come last, the oldest first.
 func (i *importer) importAll(ctx context.Context) ([]imported, error) {
+	all, err := i.loadBalancers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return i.importThese(ctx, all)
+}
+
+// importThese imports all Services of type LoadBalancer.
+func (i *importer) importThese(ctx context.Context, all []lb.Service) ([]imported, error) {
 	namespaces, err := i.allNamespaceLabels(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := i.listServices(ctx)
-	if err != nil {
-		return nil, err
-	}
+	list := i.listServices(ctx, all)
 	i.ledger.do(func(a *ipam.Allocator) []types.NamespacedName {
 		// With the ledger locked: read before, they could overwrite what the
 		// reconciles of pools and nodes have told it meanwhile. What an allocator
@@ -116,7 +122,7 @@ func (i *importer) importAll(ctx context.Context) ([]imported, error) {
 		if pools, err = i.readings.read(ctx); err != nil {
 			return nil
 		}
-		if owned, err = (&owners{cache: i.cache, kinds: i.readings.kinds}).read(ctx); err != nil {
+		if owned, err = (&owners{cache: i.common.cache, kinds: i.readings.kinds}).read(ctx); err != nil {
 			return nil
 		}
 		if _, err = i.agents.read(ctx); err != nil {
@@ -166,13 +172,9 @@ func (i *importer) requestOf(s imported, namespaces map[string]map[string]string
 	return i.request(s.service, i.classes.reading(s.class), s.held, labels)
 }
 
-func (i *importer) listServices(ctx context.Context) ([]imported, error) {
-	all, err := i.loadBalancers(ctx)
-	if err != nil {
-		return nil, err
-	}
+// listServices are those of all that have addresses from pools.
+func (i *importer) listServices(ctx context.Context, all []lb.Service) (out []imported) {
 	known := i.heldByBackends(ctx, all)
-	var out []imported
 	for n := range all {
 		s := &all[n]
 		class, name := i.classes.of(s), i.classes.leftBy(s)
@@ -188,7 +190,7 @@ func (i *importer) listServices(ctx context.Context) ([]imported, error) {
 		}
 		out = append(out, imported{service: s, class: class, backend: name, held: held})
 	}
-	return out, nil
+	return out
 }
 
 // loadBalancers are all Services of that type.
@@ -230,7 +232,7 @@ func (i *importer) heldByBackends(ctx context.Context, all []lb.Service) map[con
 
 func (i *importer) allNamespaceLabels(ctx context.Context) (map[string]map[string]string, error) {
 	var list corev1.NamespaceList
-	if err := i.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := i.common.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}
 	out := make(map[string]map[string]string, len(list.Items))

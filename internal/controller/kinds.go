@@ -59,7 +59,7 @@ func needsNative(cfg *config.Configuration) bool {
 
 // kindChanges makes changes of a kind that are worth it, and its arrival, one reconcile
 // of all objects together.
-func kindChanges(kinds *apikinds.Set, kind schema.GroupVersionKind, worth func(before, after client.Object) bool) source.Source {
+func kindChanges(kinds readable, kind schema.GroupVersionKind, worth func(before, after client.Object) bool) source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		all := func() { queue.Add(reconcile.Request{}) }
 		return kinds.Follow(kind, apikinds.Follower{Came: all, Changed: func(before, after client.Object) {

@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +21,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/kubeapi"
@@ -37,7 +39,7 @@ type agents struct {
 	cache    client.Reader
 	client   client.Client        // writes Agents
 	kube     kubernetes.Interface // asks the API server about Nodes
-	kinds    *apikinds.Set
+	kinds    readable
 	dialects []compat.Dialect // notified of moves
 	reasons  lb.Table         // that agents may give
 	wake     func([]types.NamespacedName)
@@ -54,10 +56,13 @@ type agents struct {
 	hosts    map[string]announcer // by address
 	silences silences
 	living   living
+	routing  Routing
 
 	// placing wakes all Services of backends that place addresses on nodes with
 	// agents; nil if there are none.
 	placing func()
+	// routed is called when what agents report about routers has changed.
+	routed func()
 }
 
 // announcer is the node that announces an address.
@@ -67,7 +72,7 @@ type announcer struct {
 }
 
 // newAgents returns nil if no class needs what agents report.
-func newAgents(c *classes, kinds *apikinds.Set, wake func([]types.NamespacedName)) *agents {
+func newAgents(c *classes, kinds readable, wake func([]types.NamespacedName)) *agents {
 	a := &agents{kinds: kinds, wake: wake, dialects: followers(c), everyone: func(context.Context) []types.NamespacedName { return nil }}
 	if len(a.dialects) == 0 && !c.needAgents() {
 		return nil
@@ -131,7 +136,7 @@ func (a *agents) read(ctx context.Context) ([]types.NamespacedName, error) {
 
 // list returns nil if Agents cannot be read: then nothing is known of them.
 func (a *agents) list(ctx context.Context) ([]v1alpha1.Agent, []corev1.Node, error) {
-	if _, lacking := a.kinds.Lacks(kindAgent); lacking {
+	if _, lacking := lacks(a.kinds, kindAgent); lacking {
 		return nil, nil, nil
 	}
 	var list v1alpha1.AgentList
@@ -160,6 +165,11 @@ func (a *agents) take(ctx context.Context, list []v1alpha1.Agent, nodes []corev1
 	if now := livingOf(list, lost); !now.equal(a.living) {
 		if a.living = now; a.placing != nil {
 			a.placing()
+		}
+	}
+	if now := routingOf(list, lost, a.reasons); !reflect.DeepEqual(now, a.routing) {
+		if a.routing = now; a.routed != nil {
+			a.routed()
 		}
 	}
 	changed := map[string]bool{}
@@ -226,6 +236,9 @@ func announcers(list []v1alpha1.Agent, nodes []corev1.Node) map[string]announcer
 	for i := range list {
 		node := list[i].Name
 		for _, address := range list[i].Status.Addresses {
+			if address.Protocol == "BGP" { // many nodes announce it at once
+				continue
+			}
 			this, other := claim{alive[node], address.Since.Unix(), node}, best[address.Address]
 			switch {
 			case other.node == "":
@@ -312,6 +325,25 @@ func (a *agents) countSilent(ctx context.Context) map[lb.Code]int {
 		}
 	}
 	return out
+}
+
+// each calls f with what the Agent object of each node says of the agent. One that has
+// not reported yet is not ready, without a reason.
+func (a *agents) each(ctx context.Context, f func(node string, ready bool, reason string)) {
+	if a == nil {
+		return
+	}
+	list, _, err := a.list(ctx)
+	if err != nil {
+		return // the cache is not filled yet
+	}
+	for i := range list {
+		ready := metav1.Condition{}
+		if c := meta.FindStatusCondition(list[i].Status.Conditions, agentReady); c != nil {
+			ready = *c
+		}
+		f(list[i].Name, ready.Status == metav1.ConditionTrue, ready.Reason)
+	}
 }
 
 // published says whether one of the Services still has the address. The last report of

@@ -26,7 +26,9 @@ type memo struct {
 	reason atomic.Pointer[lb.Reason]
 	// unannounced: the Service says that nobody answers for one of its addresses.
 	unannounced atomic.Bool
-	working     bool // what is under way was begun by us, and reported
+	// waits is since when the Service waits, in nanoseconds of Unix time; 0 if it does not.
+	waits   atomic.Int64
+	working bool // what is under way was begun by us, and reported
 	// attempted: a write was tried of which no event tells yet.
 	attempted bool
 	// warned of what is deprecated.
@@ -63,7 +65,13 @@ func (m *memo) news(out *lb.Outcome, reason lb.Reason) (tell []lb.Reason) {
 	m.also = out.Tell
 	m.unannounced.Store(out.Unannounced != nil)
 	m.working = out.Done > 0 || m.working && out.Passing
+	if !reason.Ready() { // before the reason, which is counted with it
+		m.waits.CompareAndSwap(0, time.Now().UnixNano())
+	}
 	last := m.reason.Swap(&reason)
+	if reason.Ready() {
+		m.waits.Store(0)
+	}
 	switch {
 	case reason.Code == "" || reason.Equal(m.told):
 		return tell
@@ -99,6 +107,12 @@ func (m *memos) of(s *lb.Service, says *lb.Reason, now time.Time) *memo {
 	stands := fresh.told // a copy, so that metrics do not wait for events
 	fresh.reason.Store(&stands)
 	fresh.unannounced.Store(s.Unannounced != nil)
+	switch {
+	case s.Says != nil && !s.Says.True:
+		fresh.waits.Store(s.Says.Since.UnixNano())
+	case !stands.Ready():
+		fresh.waits.Store(now.UnixNano())
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
@@ -160,8 +174,9 @@ func (m *memos) forgetAll() (out []types.UID) {
 	return out
 }
 
-// count adds to reasons and states how many Services stand how.
-func (m *memos) count(reasons map[lb.Code]int, states map[string]int) {
+// count adds to reasons and states how many Services stand how, and to since, by reason,
+// when the first one of those that wait began to.
+func (m *memos) count(reasons map[lb.Code]int, states map[string]int, since map[lb.Code]time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range m.all {
@@ -173,6 +188,9 @@ func (m *memos) count(reasons map[lb.Code]int, states map[string]int) {
 		switch {
 		case !r.Ready():
 			states[stateWaiting]++
+			if at := one.waits.Load(); at != 0 && (since[r.Code].IsZero() || at < since[r.Code].UnixNano()) {
+				since[r.Code] = time.Unix(0, at)
+			}
 		case one.unannounced.Load():
 			states[stateUnannounced]++
 		default:

@@ -4,7 +4,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/lb"
 )
@@ -133,7 +136,7 @@ func TestCountByReason(t *testing.T) {
 	var all memos
 	count := func() map[lb.Code]int {
 		n := map[lb.Code]int{}
-		all.count(n, map[string]int{})
+		all.count(n, map[string]int{}, map[lb.Code]time.Time{})
 		return n
 	}
 	m := all.of(&lb.Service{UID: "1"}, &full, time.Now())
@@ -155,6 +158,44 @@ func TestCountByReason(t *testing.T) {
 	if n := count(); len(n) != 1 || n[lb.CloudBusy] != 1 {
 		t.Errorf("what passes is counted as %v", n)
 	}
+}
+
+// How long a Service waits counts from when it began to, whatever it waits for since, and
+// for the next controller from what its condition says.
+func TestWaitsSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all memos
+		since := func(code lb.Code) time.Duration {
+			t.Helper()
+			at := map[lb.Code]time.Time{}
+			all.count(map[lb.Code]int{}, map[string]int{}, at)
+			if len(at) != 1 || at[code].IsZero() {
+				t.Fatalf("%v", at)
+			}
+			return time.Since(at[code])
+		}
+		m := all.of(&lb.Service{UID: "1", Key: types.NamespacedName{Name: "a"}}, nil, time.Now())
+		<-time.After(time.Minute)
+		m.news(&lb.Outcome{Reason: fine}, fine)
+		all.count(map[lb.Code]int{}, map[string]int{}, nil) // nobody waits: nothing is added
+		m.news(&lb.Outcome{Reason: busy, Passing: true}, busy)
+		<-time.After(time.Minute)
+		m.news(&lb.Outcome{Reason: full}, full)
+		<-time.After(time.Minute)
+		if got := since(lb.PoolExhausted); got != 2*time.Minute {
+			t.Errorf("it waits for %s", got)
+		}
+		says := &lb.Condition{Reason: full, Since: time.Now().Add(-time.Hour)}
+		n := all.of(&lb.Service{UID: "2", Key: types.NamespacedName{Name: "b"}, Says: says}, nil, time.Now())
+		n.news(&lb.Outcome{Reason: full}, full)
+		if got := since(lb.PoolExhausted); got != time.Hour {
+			t.Errorf("the longest waits for %s", got)
+		}
+		n.news(&lb.Outcome{Reason: fine}, fine)
+		if got := since(lb.PoolExhausted); got != 2*time.Minute {
+			t.Errorf("the longest waits for %s", got)
+		}
+	})
 }
 
 // What is older than our own last write is not looked at.

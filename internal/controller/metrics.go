@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"fairlead.io/internal/lb"
@@ -22,8 +24,14 @@ var (
 		"Services of type LoadBalancer of a served class, by reason.", []string{"reason"}, nil)
 	servicesByState = prometheus.NewDesc("fairlead_services_state",
 		"Services of type LoadBalancer of a served class, by state: ready (has what it requests), unannounced (nobody answers for one of its addresses) or waiting.", []string{"state"}, nil)
+	waitingSeconds = prometheus.NewDesc("fairlead_services_waiting_seconds",
+		"How long the Service that waits longest has waited, by its reason. 0 if none waits for this reason.", []string{"reason"}, nil)
+	agentUp = prometheus.NewDesc("fairlead_agent_ready",
+		"1 if the node's agent announces, otherwise 0, with the reason. An agent that does not answer is not ready. Only where agents announce.", []string{"node", "reason"}, nil)
 	unannouncedAddresses = prometheus.NewDesc("fairlead_addresses_unannounced",
 		"Addresses of Services for which nobody answers, by reason. Only where agents announce.", []string{"reason"}, nil)
+	unheardAddresses = prometheus.NewDesc("fairlead_addresses_unheard",
+		"Addresses of Services that nodes announce by BGP, and on no LAN, while none of these nodes has a session with a router. Only where agents announce.", nil, nil)
 	leading = prometheus.NewDesc("fairlead_leader",
 		"1 in the replica that leads and knows what all Services have. Other replicas have no metrics of pools and Services.", nil, nil)
 )
@@ -57,7 +65,7 @@ type collector struct {
 }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{poolTotal, poolUsed, poolFree, poolUp, servicesByReason, servicesByState, unannouncedAddresses, leading} {
+	for _, d := range []*prometheus.Desc{poolTotal, poolUsed, poolFree, poolUp, servicesByReason, servicesByState, waitingSeconds, agentUp, unannouncedAddresses, unheardAddresses, leading} {
 		out <- d
 	}
 }
@@ -72,18 +80,31 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(leading, 1)
 	c.collectPools(gauge)
-	reasons, states := map[lb.Code]int{}, map[string]int{stateReady: 0, stateUnannounced: 0, stateWaiting: 0}
+	reasons, states, since := map[lb.Code]int{}, map[string]int{stateReady: 0, stateUnannounced: 0, stateWaiting: 0}, map[lb.Code]time.Time{}
 	for _, svc := range c.services {
-		svc.memos.count(reasons, states)
+		svc.memos.count(reasons, states, since)
 		svc.orphans.countByReason(reasons)
 	}
 	for state, n := range states {
 		gauge(servicesByState, float64(n), state)
 	}
-	silent := c.agents.countSilent(c.ctx)
+	c.agents.each(c.ctx, func(node string, ready bool, reason string) {
+		gauge(agentUp, number(ready), node, reason)
+	})
+	if c.agents != nil {
+		gauge(unheardAddresses, float64(c.agents.countUnheard(c.ctx)))
+	}
+	silent, now := c.agents.countSilent(c.ctx), time.Now()
 	for code, about := range c.reasons { // all of them, so that a dashboard sees a 0
 		if about.On == "Service" {
 			gauge(servicesByReason, float64(reasons[code]), string(code))
+		}
+		if about.On == "Service" && !about.Ready && !about.Event {
+			waited := 0.0
+			if first, waits := since[code]; waits {
+				waited = max(0, now.Sub(first).Seconds())
+			}
+			gauge(waitingSeconds, waited, string(code))
 		}
 		if about.On == "Service" && about.Event && about.Warning && c.agents != nil {
 			gauge(unannouncedAddresses, float64(silent[code]), string(code))
@@ -94,10 +115,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 func (c collector) collectPools(gauge func(*prometheus.Desc, float64, ...string)) {
 	for _, u := range c.ledger.usage() {
 		pool, dialect := u.Key.Name, string(u.Key.Dialect)
-		ready := 0.0
-		if u.Reason.Ready() {
-			ready = 1
-		}
+		ready := number(u.Reason.Ready())
 		gauge(poolUp, ready, pool, dialect, string(u.Reason.Code))
 		for _, family := range lb.Families {
 			if f := u.Families[family]; f.Total > 0 {
@@ -107,4 +125,12 @@ func (c collector) collectPools(gauge func(*prometheus.Desc, float64, ...string)
 			}
 		}
 	}
+}
+
+// number is how a metric says yes or no.
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/ipam"
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/internal/lb"
@@ -28,7 +27,7 @@ var kindServiceCIDR = networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR")
 // by what Nodes, ServiceCIDRs and Agents say. followServices does the rest.
 type owners struct {
 	cache  client.Reader
-	kinds  *apikinds.Set // nil: none but Kubernetes' oldest
+	kinds  readable // nil: none but Kubernetes' oldest
 	ledger *ledger
 }
 

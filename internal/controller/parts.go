@@ -59,7 +59,7 @@ func newParts(ctx context.Context, o Options, c *classes, kinds *apikinds.Set, m
 	if p.agents = newAgents(c, kinds, p.wakers.wake); p.agents != nil {
 		p.agents.cache, p.agents.reasons, p.agents.log = mgr.GetCache(), o.Reasons, o.Log
 		p.agents.client, p.agents.kube = mgr.GetClient(), writer
-		p.agents.everyone, p.agents.addresses = p.announced, l.used
+		p.agents.everyone, p.agents.addresses, p.agents.routed = p.announced, l.used, l.touch
 	}
 	p.knownElsewhere = func(key types.NamespacedName, but config.Backend) bool {
 		return slices.ContainsFunc(p.services, func(svc *services) bool { return svc.name != but && svc.memos.knows(key) })
@@ -135,6 +135,7 @@ func (p *parts) addReporters() {
 	tools := Tools{
 		Cache: p.cache, Client: p.mgr.GetClient(), Told: p.status.told, Log: p.log, Has: p.kinds.Has, Usage: p.ledger.usage,
 		Reading: func(d lb.Dialect) compat.Reading { return p.readings.current().Of(d) },
+		Routing: p.agents.reportedRouting,
 		Loaded:  func() bool { return synced(p.ctx, p.mgr.GetCache(), p.classes, p.kinds) },
 	}
 	for _, make := range p.o.Reporters {

@@ -22,13 +22,34 @@ import (
 	"fairlead.io/internal/lb"
 )
 
+// readable says which kinds can be read: apikinds.Set.
+type readable interface {
+	// Has says whether a kind can be read.
+	Has(kind schema.GroupVersionKind) bool
+	// Lacks says of a kind that need not be there that it cannot be read, and why: that
+	// it is not there, if nothing else is said.
+	Lacks(kind schema.GroupVersionKind) (why string, lacks bool)
+	// Follow has a kind followed, also if it comes later.
+	Follow(kind schema.GroupVersionKind, f apikinds.Follower) error
+}
+
+// lacks is kinds.Lacks; without kinds, all can be read.
+func lacks(kinds readable, kind schema.GroupVersionKind) (why string, lacking bool) {
+	if kinds == nil {
+		return "", false
+	}
+	return kinds.Lacks(kind)
+}
+
 // readings are what the objects of all dialects say now.
 type readings struct {
 	cache       client.Reader
-	kinds       *apikinds.Set
+	kinds       readable // nil: all can be read
 	dialects    []compat.Dialect
 	uses        func(lb.Dialect) bool
 	inventories []*inventory
+	// amend, if set, changes the pools that were read.
+	amend func([]lb.Pool) []lb.Pool
 
 	now atomic.Pointer[compat.Readings]
 
@@ -40,7 +61,7 @@ type readings struct {
 	tell func(compat.Dialect, lb.Warning)
 }
 
-func newReadings(c *classes, kinds *apikinds.Set, tell func(compat.Dialect, lb.Warning)) *readings {
+func newReadings(c *classes, kinds readable, tell func(compat.Dialect, lb.Warning)) *readings {
 	r := &readings{kinds: kinds, dialects: c.dialects, uses: c.uses, tell: tell, told: map[lb.Object]map[lb.Reason]bool{}}
 	var none compat.Readings
 	for _, d := range c.dialects {
@@ -65,13 +86,22 @@ func (r *readings) read(ctx context.Context) ([]lb.Pool, error) {
 		now = append(now, compat.Named{Dialect: d, Reading: d.Read(objects)})
 	}
 	r.now.Store(&now)
-	pools := now.Pools()
+	pools := r.allPools()
 	for _, i := range r.inventories {
 		pools = append(pools, i.take()...)
 	}
 	r.warn(now)
 	r.remember(pools)
 	return pools, nil
+}
+
+// allPools are those of all formats, as they were read last.
+func (r *readings) allPools() []lb.Pool {
+	pools := r.current().Pools()
+	if r.amend != nil {
+		pools = r.amend(pools)
+	}
+	return pools
 }
 
 // remember notes the labels of pools, also of those that are gone since.
@@ -111,7 +141,7 @@ func (r *readings) objects(ctx context.Context, d compat.Dialect) (compat.Object
 		return out, nil // its kinds are not watched
 	}
 	for _, k := range d.Kinds() {
-		if why, lacking := r.kinds.Lacks(k.GroupVersionKind); lacking {
+		if why, lacking := lacks(r.kinds, k.GroupVersionKind); lacking {
 			out.Unread[k.GroupVersionKind] = why
 			continue
 		}

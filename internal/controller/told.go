@@ -48,10 +48,15 @@ func (t *Told) Tell(about corev1.ObjectReference, voice compat.Voice, r lb.Reaso
 	}
 }
 
-// Once reports r, which never changes, on an object without our condition.
-func (t *Told) Once(about corev1.ObjectReference, voice compat.Voice, r lb.Reason) {
-	if !t.before[about.UID].known {
-		t.events.addFirst(about, voice.Event(r, nil, nil), r.Warning())
-	}
+// TellBare is Tell for an object without our condition: what an earlier controller has
+// reported is not known, and reported again at most once.
+func (t *Told) TellBare(about corev1.ObjectReference, voice compat.Voice, r lb.Reason) {
+	have := t.before[about.UID]
 	t.last[about.UID] = lastTold{r, true}
+	switch {
+	case !have.known && r.Warning():
+		t.events.addFirst(about, voice.Event(r, nil, nil), r.Warning())
+	case have.known && !have.reason.Equal(r):
+		t.events.add(about, voice.Event(r, nil, nil), r.Warning())
+	}
 }

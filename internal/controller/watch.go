@@ -180,14 +180,14 @@ func (c *pools) followKind(k compat.Kind) source.Source {
 				c.ledger.touch() // there may be something to say, though no object has come
 			},
 			Changed: func(before, after client.Object) {
-				if !k.Quiet && changedByHand(before, after) {
+				switch {
+				case !k.Quiet && changedByHand(before, after):
 					all()
-				} else {
-					if k.List != nil && k.Quiet {
-						all() // reporters read what was read
-					}
-					c.ledger.touch()
+					return
+				case k.Quiet && k.List != nil && (changedByHand(before, after) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())):
+					all() // reporters read what was read
 				}
+				c.ledger.touch()
 			},
 		})
 	})

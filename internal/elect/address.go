@@ -35,6 +35,10 @@ type Node struct {
 	// it, and rather one that is cordoned than one whose agent is about to end.
 	Cordoned, Leaving bool
 
+	// Departing nodes are about to go: routers that lead there are told in time. They are
+	// Cordoned as well.
+	Departing bool
+
 	// Interfaces are the names of the interfaces that can carry an address: the
 	// link is up, and for IPv6 there is a global address on it already.
 	Interfaces map[lb.Family]sets.Set[string]
@@ -85,6 +89,9 @@ type Address struct {
 	// have the address (externalTrafficPolicy: Local).
 	NeedsLocal   bool
 	ServingNodes sets.Set[string]
+
+	// StayingNodes are those of them with an endpoint that is not about to end.
+	StayingNodes sets.Set[string]
 
 	// Refused are the nodes whose kernel did not take the address.
 	Refused sets.Set[string]

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go4.org/netipx"
+
 	"fairlead.io/internal/lb"
 )
 
@@ -79,4 +81,21 @@ func (a *Allocator) CountByReason() map[lb.Code]int {
 		}
 	}
 	return n
+}
+
+// Free returns at most limit ranges of addresses that a pool can hand out now, of the
+// family, from the lowest. A pool that skips addresses has them in no range's ends.
+func (a *Allocator) Free(key lb.PoolKey, f lb.Family, limit int) (out []netipx.IPRange) {
+	for _, p := range a.pools {
+		if p.Key != key || !p.works() || p.Disabled {
+			continue
+		}
+		p.free[f].tree.Ascend(func(i interval) bool {
+			if len(out) < limit {
+				out = append(out, netipx.IPRangeFrom(p.addr(f, i.from), p.addr(f, i.to)))
+			}
+			return len(out) < limit
+		})
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,6 +47,20 @@ func NodeExcluded(n *corev1.Node) bool {
 func NodeDraining(n *corev1.Node) bool {
 	return n.DeletionTimestamp != nil ||
 		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drainTaint })
+}
+
+// shuttingDown is what kubelet says in the condition Ready when the machine is told to stop.
+const shuttingDown = "node is shutting down"
+
+// NodeDeparting says whether a node is about to go, or gone for good: it is draining, an
+// administrator has marked it as out of service, or the machine is shutting down. Taints that
+// keep pods away for other reasons, or that say that kubelet is not heard, do not count.
+func NodeDeparting(n *corev1.Node) bool {
+	return NodeDraining(n) ||
+		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) ||
+		slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, shuttingDown)
+		})
 }
 
 // NodeReady says whether the API server hears from the node's kubelet.

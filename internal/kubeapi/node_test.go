@@ -65,6 +65,36 @@ func TestNodeDraining(t *testing.T) {
 	}
 }
 
+func TestNodeDeparting(t *testing.T) {
+	ready := func(status corev1.ConditionStatus, message string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Message: message}}
+		}
+	}
+	tainted := func(key string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoExecute}} }
+	}
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		want   bool
+	}{
+		"cordoned":             {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
+		"by the autoscaler":    {tainted(drainTaint), true},
+		"out of service":       {tainted(corev1.TaintNodeOutOfService), true},
+		"not heard":            {tainted(corev1.TaintNodeUnreachable), false},
+		"for some pods":        {tainted("dedicated"), false},
+		"shutting down":        {ready(corev1.ConditionFalse, "[container runtime is down, node is shutting down]"), true},
+		"not ready":            {ready(corev1.ConditionFalse, "container runtime is down"), false},
+		"ready, whatever said": {ready(corev1.ConditionTrue, "node is shutting down"), false},
+	} {
+		n := &corev1.Node{}
+		c.change(n)
+		if got := NodeDeparting(n); got != c.want {
+			t.Errorf("%s: departing %t", name, got)
+		}
+	}
+}
+
 func TestNodeReady(t *testing.T) {
 	for status, want := range map[corev1.ConditionStatus]bool{corev1.ConditionTrue: true, corev1.ConditionFalse: false, corev1.ConditionUnknown: false} {
 		n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}}}

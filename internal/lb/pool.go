@@ -95,6 +95,10 @@ type Pool struct {
 	// addresses. Without any, the addresses are not announced.
 	Advertisements []Advertisement
 
+	// Routes select how the addresses are announced by BGP, independently of the
+	// advertisements.
+	Routes []Route
+
 	// Labels of the pool, if advertisements select pools by them.
 	Labels map[string]string
 

@@ -46,6 +46,11 @@ func Rebuilt(c Code, text string, ready bool) Reason {
 	return Reason{Code: c, Text: text, facts: facts{ready, about.Warning, about.Event}}
 }
 
+// Rebuilt is a reason of the table as it is read from an object.
+func (t Table) Rebuilt(c Code, text string) Reason {
+	return Reason{Code: c, Text: text, facts: t[c].facts()}
+}
+
 // About says what a code means, for the code and for the reference page that is
 // generated from it.
 type About struct {
@@ -113,7 +118,7 @@ func Merge(tables ...Table) (Table, error) {
 
 // Common has the reasons of this package. Each part of it is in a file of its own,
 // beside the names of its codes.
-var Common = must(Merge(serviceReasons, announcedReasons, cloudReasons, agentReasons, poolReasons))
+var Common = must(Merge(serviceReasons, announcedReasons, cloudReasons, agentReasons, poolReasons, routeReasons))
 
 func must(t Table, err error) Table {
 	if err != nil {

@@ -83,6 +83,9 @@ type Request struct {
 	// DryRun: report what a plan would change, and do nothing.
 	DryRun bool
 
+	// Route is what the Service asks for about its routes.
+	Route RouteRequest
+
 	// Interface on which the Service is to be announced, where its namespace has one.
 	Interface string
 

@@ -37,12 +37,15 @@ type Link struct {
 	// Silent is by family why the kernel does not answer for our addresses here; empty
 	// if it does.
 	Silent [2]string
+	// Strict says that the kernel drops IPv4 packets that arrive here from addresses to which
+	// its routes lead elsewhere (rp_filter).
+	Strict bool
 }
 
 func (l Link) equal(o Link) bool {
 	return l.Name == o.Name && l.Index == o.Index && bytes.Equal(l.MAC, o.MAC) && l.Up == o.Up &&
 		l.Global == o.Global && l.Default == o.Default && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Loopback == o.Loopback &&
-		l.Crossing == o.Crossing && l.Silent == o.Silent
+		l.Crossing == o.Crossing && l.Silent == o.Silent && l.Strict == o.Strict
 }
 
 // Address is one of ours on an interface.
@@ -53,15 +56,14 @@ type Address struct {
 
 // device is what we know of an interface.
 type device struct {
-	link Link // without addresses
-	ours map[netip.Addr]address
-	own  map[netip.Prefix]address // IPv4 may have one address with several prefixes
-	// silent is what its sysctls come to.
-	silent [2]string
+	link     Link // without addresses
+	ours     map[netip.Addr]address
+	own      map[netip.Prefix]address // IPv4 may have one address with several prefixes
+	settings settings
 }
 
 func newDevice(l Link) *device {
-	return &device{link: l, ours: map[netip.Addr]address{}, own: map[netip.Prefix]address{}, silent: silences(l.Name)}
+	return &device{link: l, ours: map[netip.Addr]address{}, own: map[netip.Prefix]address{}, settings: settingsOf(l.Name)}
 }
 
 // put notes an address, and says whether it is news.
@@ -128,7 +130,7 @@ func parseLink(m []byte) (Link, error) {
 // view returns the interface with what its addresses say.
 func (d *device) view() Link {
 	l := d.link
-	l.Silent = d.silent
+	l.Silent, l.Strict = d.settings.silent, d.settings.strict
 	for _, a := range d.own {
 		l.Prefixes = append(l.Prefixes, a.prefix)
 		if a.scope == unix.RT_SCOPE_UNIVERSE && a.usable() {

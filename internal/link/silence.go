@@ -14,6 +14,20 @@ import (
 // calling thread.
 const sysctls = "/proc/sys/net"
 
+// settings are what the sysctls of an interface come to.
+type settings struct {
+	silent [2]string
+	strict bool
+}
+
+func settingsOf(iface string) settings { return settings{silences(iface), strict(iface)} }
+
+// strict says whether an interface takes packets only from where its routes lead. Of rp_filter
+// the higher value counts, the interface's or that of all: 1 is strict, 2 is not.
+func strict(iface string) bool {
+	return max(setting("ipv4", iface, "rp_filter"), setting("ipv4", "all", "rp_filter")) == 1
+}
+
 // silences returns by family which setting of an interface keeps the kernel from
 // answering for our addresses.
 //
@@ -55,8 +69,8 @@ func (l *Links) Recheck() {
 		if !d.link.Up || d.link.Loopback || d.link.Slave {
 			continue
 		}
-		if silent := silences(d.link.Name); silent != d.silent {
-			d.silent = silent
+		if now := settingsOf(d.link.Name); now != d.settings {
+			d.settings = now
 			l.signal()
 		}
 	}

@@ -67,3 +67,21 @@ func TestSilentIPv6(t *testing.T) {
 		t.Errorf("silent %q", l.Silent)
 	}
 }
+
+// An interface is strict if the kernel drops packets from addresses that it would answer through
+// another one.
+func TestStrict(t *testing.T) {
+	_, node := lab(t)
+	var links *link.Links
+	node.Do(func() { links = watch(t, node) })
+	for _, c := range []struct {
+		all, own string
+		want     bool
+	}{{"0", "0", false}, {"1", "0", true}, {"0", "1", true}, {"1", "2", false}, {"2", "1", false}} {
+		node.Run("sysctl", "-qw", "net.ipv4.conf.all.rp_filter="+c.all, "net.ipv4.conf.eth0.rp_filter="+c.own)
+		node.Do(links.Recheck)
+		if l, _ := named(links, "eth0"); l.Strict != c.want {
+			t.Errorf("rp_filter of all %s, of eth0 %s: strict %t", c.all, c.own, l.Strict)
+		}
+	}
+}

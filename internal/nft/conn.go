@@ -86,9 +86,9 @@ func (c *conn) removeElements(all []element) error {
 }
 
 func each(all []element, do func(*nftables.Set, []nftables.SetElement) error) error {
-	keys := map[*set][]string{}
+	keys := map[*set][]element{}
 	for _, e := range all {
-		keys[e.set] = append(keys[e.set], e.key)
+		keys[e.set] = append(keys[e.set], e)
 	}
 	for _, s := range sets {
 		n := s.nft()

@@ -33,7 +33,7 @@ func (t *Table) counts() (map[Flow]Count, error) {
 			return nil, fmt.Errorf("read set %s: %w", s.name, err)
 		}
 		for _, e := range elems {
-			addr, rest := element{s, string(e.Key)}.addr()
+			addr, rest := element{set: s, key: string(e.Key)}.addr()
 			port, ok := portOf(rest)
 			if !ok || e.Counter == nil {
 				continue

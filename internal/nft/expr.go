@@ -143,10 +143,10 @@ func reject(kind uint32, code uint8) []expr.Any {
 }
 
 // keys of elements as the library has them.
-func setElements(keys []string) []nftables.SetElement {
-	out := make([]nftables.SetElement, len(keys))
-	for i, k := range keys {
-		out[i].Key = []byte(k)
+func setElements(all []element) []nftables.SetElement {
+	out := make([]nftables.SetElement, len(all))
+	for i, e := range all {
+		out[i].Key, out[i].IntervalEnd = []byte(e.key), e.end
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.io/internal/lb"
+	"go4.org/netipx"
 )
 
 // Fake is a Table without a kernel, for tests: it has the same methods, and fences
@@ -15,7 +16,7 @@ import (
 // the same time.
 type Fake struct {
 	// Fail, if set, is asked before each change: "update", "rebuild", "grant",
-	// "renew", "revoke" or "delete".
+	// "renew", "revoke", "route" or "delete".
 	Fail func(verb string) error
 
 	mu       sync.Mutex
@@ -26,6 +27,7 @@ type Fake struct {
 	tampered chan struct{}
 	deleted  bool
 	counts   map[Flow]Count
+	routed   []netipx.IPRange
 }
 
 // Receive counts a packet for a port of an address, if it is counted.
@@ -61,7 +63,7 @@ func (f *Fake) Counts() (map[Flow]Count, error) {
 func (f *Fake) Reopen() *Fake {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := &Fake{vips: maps.Clone(f.vips), counts: maps.Clone(f.counts), until: map[string]time.Time{}, leftover: State{VIPs: maps.Clone(f.vips)}}
+	next := &Fake{vips: maps.Clone(f.vips), counts: maps.Clone(f.counts), until: map[string]time.Time{}, leftover: State{VIPs: maps.Clone(f.vips), Routed: f.routed}, routed: f.routed}
 	for iface, until := range f.until {
 		if time.Now().Before(until) {
 			next.until[iface] = until
@@ -85,6 +87,18 @@ func (f *Fake) VIP(a netip.Addr) (VIP, bool) {
 	defer f.mu.Unlock()
 	v, ok := f.vips[a]
 	return v, ok
+}
+
+// Route is as Table.Route.
+func (f *Fake) Route(ranges []netipx.IPRange) error {
+	return f.change("route", func() { f.routed = slices.Clone(ranges) })
+}
+
+// Routed is what routers lead here.
+func (f *Fake) Routed() []netipx.IPRange {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.routed
 }
 
 // Deleted says whether Delete was called.
@@ -159,7 +173,7 @@ func (f *Fake) Rebuild(s State, fences []string) error {
 				until[iface] = now.Add(FenceTime)
 			}
 		}
-		f.vips, f.until = maps.Clone(s.VIPs), until
+		f.vips, f.until, f.routed = maps.Clone(s.VIPs), until, slices.Clone(s.Routed)
 	})
 }
 

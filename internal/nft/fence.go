@@ -19,7 +19,7 @@ const tick = 20 * time.Millisecond
 func fenceOf(ifname string) []element {
 	var out []element
 	for _, s := range alive {
-		out = append(out, element{s, pad(ifname)})
+		out = append(out, element{set: s, key: pad(ifname)})
 	}
 	return out
 }

@@ -56,39 +56,52 @@ const (
 	tableNameLen, iptInfoLen  = 32, 84
 )
 
-// inLegacyTables looks for the chain where iptables writes its own tables. It asks only
-// for tables that are there: asking for another one makes it.
-func inLegacyTables() bool {
-	for _, f := range []struct {
-		names         string
-		family, level int
-	}{{"/proc/thread-self/net/ip_tables_names", unix.AF_INET, unix.SOL_IP}, {"/proc/thread-self/net/ip6_tables_names", unix.AF_INET6, unix.SOL_IPV6}} {
-		names, err := os.ReadFile(f.names)
-		if err == nil && slices.Contains(strings.Fields(string(names)), "nat") && legacyNAT(f.family, f.level) {
-			return true
-		}
-	}
-	return false
+// legacyFamilies are where iptables has its own tables.
+var legacyFamilies = []legacyFamily{
+	{"/proc/thread-self/net/ip_tables_names", unix.AF_INET, unix.SOL_IP, 4},
+	{"/proc/thread-self/net/ip6_tables_names", unix.AF_INET6, unix.SOL_IPV6, 16},
 }
 
-// legacyNAT says whether a table nat has the chain: names of chains are in the dump.
-func legacyNAT(family, level int) bool {
-	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+type legacyFamily struct {
+	names         string
+	family, level int
+	length        int // of an address
+}
+
+// inLegacyTables looks for the chain where iptables writes its own tables: names of chains are
+// in the dump.
+func inLegacyTables() bool {
+	return slices.ContainsFunc(legacyFamilies, func(f legacyFamily) bool {
+		return bytes.Contains(f.nat(), []byte(chainOfKubeProxy+"\x00"))
+	})
+}
+
+// nat returns the entries of the table nat, or nil. It asks only for a table that is there:
+// asking for another one makes it.
+func (f legacyFamily) nat() []byte {
+	names, err := os.ReadFile(f.names)
+	if err != nil || !slices.Contains(strings.Fields(string(names)), "nat") {
+		return nil
+	}
+	fd, err := unix.Socket(f.family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer func() { _ = unix.Close(fd) }()
 	info := make([]byte, iptInfoLen)
 	copy(info, "nat")
-	if !getsockopt(fd, level, iptGetInfo, info) {
-		return false
+	if !getsockopt(fd, f.level, iptGetInfo, info) {
+		return nil
 	}
 	size := binary.NativeEndian.Uint32(info[iptInfoLen-4:])
 	const header = tableNameLen + 8 // name and size, aligned to the entries
 	dump := make([]byte, header+int(size))
 	copy(dump, "nat")
 	binary.NativeEndian.PutUint32(dump[tableNameLen:], size)
-	return getsockopt(fd, level, iptGetEntries, dump) && bytes.Contains(dump, []byte(chainOfKubeProxy+"\x00"))
+	if !getsockopt(fd, f.level, iptGetEntries, dump) {
+		return nil
+	}
+	return dump[header:]
 }
 
 func getsockopt(fd, level, name int, b []byte) bool {

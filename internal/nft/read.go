@@ -51,7 +51,7 @@ func (c *conn) read() (found, error) {
 			if s.kind == kindAlive {
 				f.fence(strings.TrimRight(string(e.Key), "\x00"), now.Add(e.Expires))
 			} else {
-				all = append(all, element{s, string(e.Key)})
+				all = append(all, element{set: s, key: string(e.Key), end: e.IntervalEnd})
 			}
 		}
 	}

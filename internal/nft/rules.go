@@ -32,6 +32,7 @@ const (
 	kindPorts
 	kindAlive
 	kindSeen
+	kindRouted // what routers lead here
 )
 
 // set is one of our sets. ARP is IPv4's, so what concerns only ARP is in the
@@ -55,12 +56,14 @@ var (
 	inetAlive = &set{inetTable, "alive", kindAlive, lb.IPv6, 9}
 	seen      = [...]*set{{inetTable, "seen4", kindSeen, lb.IPv4, 11}, {inetTable, "seen6", kindSeen, lb.IPv6, 12}}
 
+	routed = [...]*set{{inetTable, "routed4", kindRouted, lb.IPv4, 13}, {inetTable, "routed6", kindRouted, lb.IPv6, 14}}
+
 	inetPublished = &set{inetTable, "published6", kindPublished, lb.IPv6, 10}
 
 	alive = []*set{arpAlive, inetAlive}
 	// Elements are written in this order: fences last, as they start to run out
 	// when they are written.
-	sets = []*set{arpPublished, arpOwned, inetPublished, vips[0], vips[1], ports[0], ports[1], seen[0], seen[1], inetOwned, arpAlive, inetAlive}
+	sets = []*set{arpPublished, arpOwned, inetPublished, vips[0], vips[1], ports[0], ports[1], seen[0], seen[1], routed[0], routed[1], inetOwned, arpAlive, inetAlive}
 )
 
 // nft returns s as the library has it. The library counts IDs in a variable of
@@ -74,6 +77,8 @@ func (s *set) nft() *nftables.Set {
 	switch s.kind {
 	case kindPublished, kindVIPs:
 		n.KeyType = addr
+	case kindRouted:
+		n.KeyType, n.Interval = addr, true
 	case kindOwned:
 		n.KeyType = nftables.MustConcatSetType(nftables.TypeIFName, addr)
 		n.Concatenation = true
@@ -113,6 +118,7 @@ func chains() []chain {
 		{nftables.Chain{Table: inetTable, Name: "offered6"}, offered(lb.IPv6)},
 		base(inetTable, "prerouting", nftables.ChainHookPrerouting, beforeNAT, prerouting()),
 		base(inetTable, "input", nftables.ChainHookInput, afterIPVS, input()),
+		base(inetTable, "forward", nftables.ChainHookForward, afterIPVS, forward()),
 		base(inetTable, "output", nftables.ChainHookOutput, nftables.ChainPriorityFilter, output()),
 	}
 }

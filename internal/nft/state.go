@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fairlead.io/internal/lb"
+	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,6 +17,9 @@ import (
 type State struct {
 	// VIPs are all addresses that Services publish.
 	VIPs map[netip.Addr]VIP
+	// Routed are the addresses that routers lead to this node: sorted, disjoint, not adjacent.
+	// What nobody has translated of packets to them is not sent on.
+	Routed []netipx.IPRange
 }
 
 // VIP is one published address. Only a node that owns it answers for it.
@@ -41,6 +45,7 @@ var protocols = map[string]byte{"TCP": unix.IPPROTO_TCP, "UDP": unix.IPPROTO_UDP
 type element struct {
 	set *set
 	key string
+	end bool // the key is behind the end of an interval
 }
 
 // normal returns v as it is read back from the kernel: sorted, without
@@ -91,15 +96,15 @@ func elements(a netip.Addr, v VIP) []element {
 	for _, s := range sets {
 		switch {
 		case s.kind == kindPublished && s.family == f, s.kind == kindVIPs && s.family == f && !v.Unclaimed:
-			out = append(out, element{s, addr})
+			out = append(out, element{set: s, key: addr})
 		case s.kind == kindOwned && s.family == f:
 			for _, name := range v.Interfaces {
-				out = append(out, element{s, pad(name) + addr})
+				out = append(out, element{set: s, key: pad(name) + addr})
 			}
 		case s.kind == kindSeen && !v.Counted:
 		case (s.kind == kindPorts || s.kind == kindSeen) && s.family == f:
 			for _, p := range v.Ports {
-				out = append(out, element{s, addr + portKey(p)})
+				out = append(out, element{set: s, key: addr + portKey(p)})
 			}
 		}
 	}
@@ -135,6 +140,9 @@ func portOf(key string) (lb.Port, bool) {
 // for that state; if not, somebody else did.
 func assemble(all []element) (State, bool) {
 	state := State{VIPs: map[netip.Addr]VIP{}}
+	routed, wellFormed := intervals(all)
+	state.Routed = routed
+	all = slices.DeleteFunc(all, func(e element) bool { return e.set.kind == kindRouted })
 	for _, e := range all {
 		a, rest := e.addr()
 		v, known := state.VIPs[a]
@@ -150,7 +158,7 @@ func assemble(all []element) (State, bool) {
 			v.Counted = true
 		case kindVIPs:
 			v.Unclaimed = false
-		case kindPublished, kindAlive: // the one says no more, the other is no part of the state
+		case kindPublished, kindAlive, kindRouted: // the first says no more, the others are not of an address
 		}
 		state.VIPs[a] = v
 	}
@@ -158,7 +166,7 @@ func assemble(all []element) (State, bool) {
 	for _, e := range all {
 		missing[e] = true
 	}
-	ours := true
+	ours := wellFormed
 	for a, v := range state.VIPs {
 		normal, err := v.normal()
 		if err != nil {

@@ -84,7 +84,7 @@ func TestDiffLeadsFromOneStateToAnother(t *testing.T) {
 func TestElementsAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := normal(t, anyState.Draw(t, "state"))
-		elems := slices.Collect(maps.Keys(all(State{want})))
+		elems := slices.Collect(maps.Keys(all(State{VIPs: want})))
 		got, ours := assemble(elems)
 		if !ours || !maps.EqualFunc(got.VIPs, want, VIP.equal) {
 			t.Fatalf("read back: %v (%v), want %v", got, ours, want)
@@ -92,7 +92,7 @@ func TestElementsAreReadBack(t *testing.T) {
 		if len(elems) > 0 {
 			i := rapid.IntRange(0, len(elems)-1).Draw(t, "missing")
 			rest := slices.Delete(slices.Clone(elems), i, i+1)
-			lone := elems[i].set.kind != kindPublished || len(all(State{map[netip.Addr]VIP{addrOf(elems[i]): want[addrOf(elems[i])]}})) == 1
+			lone := elems[i].set.kind != kindPublished || len(all(State{VIPs: map[netip.Addr]VIP{addrOf(elems[i]): want[addrOf(elems[i])]}})) == 1
 			if _, ours := assemble(rest); ours != lone {
 				t.Fatalf("without %+v: ours %v", elems[i], ours)
 			}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"go4.org/netipx"
 )
 
 // ErrTampered says that our tables are not as we left them: somebody else has
@@ -25,7 +27,9 @@ type Table struct {
 	// and stale.
 	state *conn
 	have  map[netip.Addr]VIP // what is in the kernel
-	stale bool               // have is not to be relied on
+	// routed is what routers lead here, as the kernel has it.
+	routed []netipx.IPRange
+	stale  bool // have and routed are not to be relied on
 	// earlier is what was counted before the tables were last rebuilt.
 	earlier map[Flow]Count
 
@@ -85,7 +89,7 @@ func (t *Table) adopt() error {
 			return t.state.abandon(err)
 		}
 		if err = t.state.commit(); err == nil {
-			t.have, t.until = maps.Clone(found.state.VIPs), found.until
+			t.have, t.until, t.routed = maps.Clone(found.state.VIPs), found.until, found.state.Routed
 			return nil
 		}
 		t.log.Info("replacing nftables tables of an earlier version", "error", err)
@@ -162,7 +166,7 @@ func (t *Table) reread() error {
 	if !found.complete {
 		return ErrTampered
 	}
-	t.have, t.stale = found.state.VIPs, false
+	t.have, t.routed, t.stale = found.state.VIPs, found.state.Routed, false
 	return nil
 }
 
@@ -182,6 +186,7 @@ func (t *Table) rebuild(s State, fences []string) error {
 	if err != nil {
 		return err
 	}
+	c.add = append(c.add, intervalElements(s.Routed)...)
 	until := map[string]time.Time{}
 	now := time.Now()
 	for _, name := range fences {
@@ -201,7 +206,7 @@ func (t *Table) rebuild(s State, fences []string) error {
 		t.stale = true
 		return fmt.Errorf("rebuild nftables tables: %w", err)
 	}
-	t.have, t.stale, t.until = map[netip.Addr]VIP{}, false, until
+	t.have, t.stale, t.until, t.routed = map[netip.Addr]VIP{}, false, until, slices.Clone(s.Routed)
 	for a, v := range c.vips {
 		t.have[a] = *v
 	}
@@ -223,7 +228,7 @@ func (t *Table) Delete() error {
 	if err := t.state.commit(); err != nil {
 		return fmt.Errorf("delete nftables tables: %w", err)
 	}
-	t.have, t.stale = nil, true
+	t.have, t.routed, t.stale = nil, nil, true
 	clear(t.until)
 	return nil
 }

@@ -3,6 +3,7 @@ package nft
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/google/nftables"
@@ -103,7 +104,7 @@ func (t *Table) intact() bool {
 	t.state.Lock()
 	defer t.state.Unlock()
 	found, err := t.state.read()
-	if err != nil || !found.complete || t.stale || len(found.state.VIPs) != len(t.have) {
+	if err != nil || !found.complete || t.stale || len(found.state.VIPs) != len(t.have) || !slices.Equal(found.state.Routed, t.routed) {
 		return false
 	}
 	for a, v := range found.state.VIPs {

@@ -134,6 +134,12 @@ func (p *Placer) claim(s *lb.Service) (eip.Claim, bool) {
 	return eip.Claim{Service: s, Wish: wish, Invalid: r.Invalid != nil}, true
 }
 
+// Claims returns what Services ask for, as a Placer with this configuration reads them: for
+// those who only want to know.
+func Claims(c *config.Configuration) func(*lb.Service) (eip.Claim, bool) {
+	return newPlacer(c, nil).claim
+}
+
 // rowsOf are what the load balancers of the cluster have at an address.
 func rowsOf(db *ovn.DB) eip.Rows {
 	return func(address netip.Addr, ports []lb.Port) ([]eip.Row, error) {

@@ -6,6 +6,7 @@ import (
 	"fairlead.io/internal/backend/cloudscale"
 	"fairlead.io/internal/backend/cloudsigma"
 	"fairlead.io/internal/backend/ovn"
+	"fairlead.io/internal/bfd"
 	"fairlead.io/internal/compat/kubedc"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
@@ -18,7 +19,7 @@ import (
 
 // tables of all parts: whoever adds a backend or a configuration format adds its
 // table here.
-var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, kubedc.Reasons, eip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, ovn.Reasons, nodes.Reasons, reach.Reasons, routes.Reasons}
+var tables = []lb.Table{lb.Common, metallb.Reasons, kubevip.Reasons, kubedc.Reasons, eip.Reasons, cloudscale.Reasons, cloudsigma.Reasons, ovn.Reasons, nodes.Reasons, reach.Reasons, routes.Reasons, bfd.Reasons}
 
 // All reasons of all parts.
 var All = merged()

@@ -50,20 +50,26 @@ func declaredCodes(t *testing.T) map[lb.Code]string {
 		}
 		return true
 	}
-	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+	sources(t, "..", func(file *ast.File) { ast.Inspect(file, look) })
+	return codes
+}
+
+// sources calls f with each file of the product below root.
+func sources(t *testing.T, root string, f func(*ast.File)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err == nil {
-			ast.Inspect(file, look)
+			f(file)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return codes
 }
 
 // The list is closed: every constant is in it, under its own name, and nothing else
@@ -84,6 +90,36 @@ func TestReasonsAreComplete(t *testing.T) {
 	for code := range All {
 		if _, ok := codes[code]; !ok {
 			t.Errorf("%s is not a constant", code)
+		}
+	}
+}
+
+// A reason that nobody gives is a promise that nobody keeps: each constant is used somewhere
+// beside its declaration and its entry in a table.
+func TestReasonsAreGiven(t *testing.T) {
+	used := map[string]bool{}
+	var declaration func(n ast.Node) bool
+	declaration = func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			for _, value := range n.Values {
+				ast.Inspect(value, declaration)
+			}
+			return false
+		case *ast.KeyValueExpr:
+			ast.Inspect(n.Value, declaration)
+			return false
+		case *ast.Ident:
+			used[n.Name] = true
+		}
+		return true
+	}
+	for _, root := range []string{"..", "../../cmd"} {
+		sources(t, root, func(file *ast.File) { ast.Inspect(file, declaration) })
+	}
+	for code, name := range declaredCodes(t) {
+		if !used[name] {
+			t.Errorf("nobody gives %s", code)
 		}
 	}
 }
@@ -122,7 +158,7 @@ func TestReasonsAreSentences(t *testing.T) {
 				t.Errorf("%s: %s is no sentence: %q", code, what, s)
 			}
 		}
-		if !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "L2Advertisement", "MetalLB's kinds", "MetalLB's BGP kinds", "ConfigMap", "EIp"}, about.On) {
+		if !slices.Contains([]string{"Service", "Pool", "Agent", "Node", "L2Advertisement", "MetalLB's kinds", "MetalLB's BGP kinds", "BGPPeer", "BGPAdvertisement", "BFDProfile", "Community", "ConfigMap", "EIp"}, about.On) {
 			t.Errorf("%s is on %q", code, about.On)
 		}
 		if about.On == "Pool" && !about.Ready && !about.Warning && code != lb.PoolDisabled {

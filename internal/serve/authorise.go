@@ -36,7 +36,8 @@ func newReviewClient(c *rest.Config) (kubernetes.Interface, error) {
 }
 
 // authorised lets only clients pass whose bearer token the API server knows and
-// allows to get the requested path (the ClusterRole fairlead-metrics-reader).
+// allows to get the requested path (the ClusterRoles fairlead-metrics-reader and
+// fairlead-page-reader).
 // controller-runtime has the same in its package filters, which would double our
 // dependencies with those of the API server.
 func authorised(client kubernetes.Interface, next http.Handler) http.Handler {

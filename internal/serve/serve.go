@@ -1,4 +1,4 @@
-// Package serve has the HTTP servers of the daemons: health and metrics. What
+// Package serve has the HTTP servers of the daemons: health, metrics and the page. What
 // can be reached from outside of the machine is authenticated.
 package serve
 
@@ -66,6 +66,33 @@ func Metrics(address string, api *rest.Config, from prometheus.Gatherer, log *sl
 	}
 	return &Server{name: "metrics", listener: l, handler: mux, log: log}, nil
 }
+
+// PageData is where what the page shows is. The API server decides who may get it.
+const PageData = "/page/data/"
+
+// Page answers /page/ with TLS: its files to everybody, for they say nothing about the
+// cluster; what it shows only to clients that the API server allows to get it.
+func Page(address string, api *rest.Config, files, data http.Handler, log *slog.Logger) (*Server, error) {
+	client, err := newReviewClient(api)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/{$}", http.RedirectHandler("/page/", http.StatusFound))
+	mux.Handle("/page/", http.StripPrefix("/page", files))
+	mux.Handle(PageData, authorised(client, http.StripPrefix("/page", data)))
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the page: %w", err)
+	}
+	if l, err = withTLS(l); err != nil {
+		return nil, err
+	}
+	return &Server{name: "page", listener: l, handler: mux, log: log}, nil
+}
+
+// Address is where the server listens.
+func (s *Server) Address() net.Addr { return s.listener.Addr() }
 
 func isLoopback(a net.Addr) bool {
 	ap, err := netip.ParseAddrPort(a.String())

@@ -48,6 +48,7 @@ type lan struct {
 	// Of a sandbox in a cloud: which, and the configuration that controller and agents
 	// have instead of the default one.
 	cloud, config string
+	routers       string   // see sandbox.Cluster
 	env           []string // of the controller
 	// pools of addresses by the namespace that they are for; nil: those of the LAN for
 	// "default", and others for our own.
@@ -67,7 +68,7 @@ func (l *lan) up(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	l.cluster = &sandbox.Cluster{Name: "fairlead-bench", Progress: io.Discard, Cloud: l.cloud}
+	l.cluster = &sandbox.Cluster{Name: "fairlead-bench", Progress: io.Discard, Cloud: l.cloud, Routers: l.routers}
 	l.nodes, l.agents = []string{"node1", "node2", "node3"}, map[string]*nodeAgent{}
 	if err := l.cluster.Down(ctx); err != nil { // of a bench that was killed
 		return err

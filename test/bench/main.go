@@ -2,7 +2,7 @@
 // what clients see of its agents, prints a table, and writes the same to
 // bench.json.
 //
-//	make bench                       everything, with 1,000 Services (10,000 for the memory)
+//	make bench                       everything, with 1,000 Services (10,000 for the memory and the page)
 //	go run ./test/bench -run alloc   only the groups whose name matches
 //	go run ./test/bench -n 100       with fewer Services, to try the bench itself
 //
@@ -53,6 +53,7 @@ var groups = []group{
 	{"writes", writes},
 	{"kube-vip", kubevipProvider},
 	{"memory", memory},
+	{"page", livePage},
 	{"nftables", nftables},
 	{"members", members},
 	{"deaths", deaths},
@@ -61,6 +62,8 @@ var groups = []group{
 	{"cloud", cloud},
 	{"cloudsigma", sigma},
 	{"cloudsigma-failover", sigmaFailover},
+	{"bgp", bgpTables},
+	{"bgp-nodes", bgpNodes},
 	{"ovn", ovnServices},
 	{"ovn-writes", ovnWrites},
 	{"ovn-rows", ovnRows},
@@ -79,7 +82,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	var s settings
 	flag.StringVar(&s.binary, "binary", "bin/fairlead", "Fairlead's `file`")
-	flag.IntVar(&s.n, "n", 1000, "`number` of Services; the memory is measured with ten times as many")
+	flag.IntVar(&s.n, "n", 1000, "`number` of Services; the memory and the page are measured with ten times as many")
 	flag.IntVar(&s.rounds, "rounds", 6, "`number` of runs of each side, whose median counts; what happens to nodes happens twice as often")
 	only := flag.String("run", "", "measure only the groups that match this `regexp`")
 	out := flag.String("o", "bench.json", "`file` to write the rows to")

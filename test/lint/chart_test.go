@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -13,10 +14,22 @@ import (
 
 const chart = "charts/fairlead"
 
+// helmBinary is where Go keeps Helm. To ask Go each time takes longer than to run it.
+var helmBinary = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("go", "tool", "-n", "-modfile=tools.mod", "helm")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as make builds it
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+})
+
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=tools.mod", "helm"}, args...)...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as make builds it
+	path, err := helmBinary()
+	if err != nil {
+		t.Fatalf("build helm: %v", err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -39,6 +52,12 @@ func TestChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"image.repository=",
 		"classes[0].backend=announce",
 		"metrics.serviceMonitor.interval=often",
+		"metrics.readers[0].name=prometheus",
+		"metrics.prometheusRule.docsURL=docs",
+		"controller.podLabels.tier=1",
+		"agent.extraEnv[0].value=x",
+		"agent.topologySpreadConstraints[0].maxSkew=1", // each node has one
+		"imagePullSecrets[0].secret=x",
 		"metallb.namespace=Metal",
 		"metallb.crds=maybe",
 		"loadBalancerClass[0]=metallb",
@@ -99,8 +118,13 @@ func TestChartRefusesContradictions(t *testing.T) {
 		"classes[0].name=,classes[0].backend=ovn":                                       "backend ovn, but ovn.enabled is not set",
 		"ovn.enabled=true,loadBalancerClass=x,classes[0].name=x,classes[0].backend=ovn": "but it is loadBalancerClass, too",
 		"kubeVip.names=true": "with kubeVip.provider",
-		"kubeVip.provider=true,kubeVip.env[0].name=vip_interface": "nothing is announced here",
-		"loadBalancerClass=x,kubeVip.env[0].name=lb_class_only":   "kubeVip.env has lb_class_only",
+		"metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true":                      "read everything twice",
+		"metrics.prometheusRule.enabled=true,metrics.prometheusRule.disabled={FairleadLeaderless}": "there is no such alert",
+		"networkPolicy.enabled=true,controller.kind=DaemonSet":                                     "it uses the nodes' network",
+		"controller.podLabels.app\\.kubernetes\\.io/name=mine":                                     "which the chart sets itself",
+		"agent.podAnnotations.checksum/configuration=mine":                                         "which the chart sets itself",
+		"kubeVip.provider=true,kubeVip.env[0].name=vip_interface":                                  "nothing is announced here",
+		"loadBalancerClass=x,kubeVip.env[0].name=lb_class_only":                                    "kubeVip.env has lb_class_only",
 	} {
 		out, err := helm(t, "template", chart, "--set", values)
 		if err == nil || !strings.Contains(out, want) {
@@ -282,6 +306,10 @@ var notTogether = map[string]string{
 	"kubeVip.names":     "deploy/kube-vip.yaml",
 	"kubeVip.provider":  "kubevip.values.yaml",
 	"loadBalancerClass": "metallb.values.yaml",
+
+	"metrics.podMonitor.enabled":  "podmonitor.values.yaml",
+	"metrics.podMonitor.interval": "podmonitor.values.yaml",
+	"metrics.podMonitor.labels":   "podmonitor.values.yaml",
 }
 
 func covered(path string, set map[string]bool) bool {

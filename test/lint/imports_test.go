@@ -11,7 +11,7 @@ var layers = [][]string{
 	{"api/...", "internal/prose"},
 	{"internal/cloud", "internal/lb", "internal/ovsdb"},
 	{
-		"internal/apiretry", "internal/backend", "internal/cloudscale", "internal/cloudsigma", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
+		"internal/apiretry", "internal/backend", "internal/bfd", "internal/bgp", "internal/cloudscale", "internal/cloudsigma", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/notary", "internal/ovn", "internal/serve", "internal/wire",
 	},
 	{
@@ -28,10 +28,13 @@ var layers = [][]string{
 	{"internal/agent", "internal/controller", "internal/nodes"},
 	{
 		"internal/agent/agentsim", // for tests and benchmarks
-		"internal/agent/layer2", "internal/agent/metallb", "internal/controller/metallb",
+		"internal/agent/layer2", "internal/agent/layer3", "internal/agent/metallb", "internal/controller/metallb",
 	},
 	{"internal/reasons", "internal/setup"},
-	{"cmd/fairlead"},
+	{"internal/snapshot"},
+	{"internal/migrate", "internal/onnodes", "internal/page"},
+	{"internal/onnodes/probe", "internal/tool"},
+	{"cmd/fairlead", "cmd/kubectl-fairlead"},
 }
 
 // forbidden packages must not be in the product, however they come in.
@@ -68,10 +71,24 @@ func TestImportsGoDownward(t *testing.T) {
 }
 
 func TestProductIsOnlyTheProduct(t *testing.T) {
-	for _, p := range packages(t, "-deps", "./cmd/fairlead") {
+	for _, p := range packages(t, "-deps", "./cmd/fairlead", "./cmd/kubectl-fairlead") {
 		for bad, why := range forbidden {
 			if p.ImportPath == bad || strings.HasPrefix(p.ImportPath, bad+"/") {
-				t.Errorf("cmd/fairlead depends on %s: %s", p.ImportPath, why)
+				t.Errorf("the product depends on %s: %s", p.ImportPath, why)
+			}
+		}
+	}
+}
+
+// linuxOnly are packages of ours that build for Linux only. The plugin of kubectl runs
+// wherever kubectl does.
+var linuxOnly = []string{"internal/agent", "internal/carry", "internal/dhcp", "internal/link", "internal/nft", "internal/onnodes/probe", "internal/wire"}
+
+func TestPluginRunsWhereKubectlDoes(t *testing.T) {
+	for _, p := range packages(t, "-deps", "./cmd/kubectl-fairlead") {
+		for _, bad := range linuxOnly {
+			if p.ImportPath == module+"/"+bad {
+				t.Errorf("cmd/kubectl-fairlead depends on %s, which needs Linux", p.ImportPath)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func tree(t *testing.T, suffixes ...string) []file {
 			return err
 		case path == ".git" && !d.IsDir(): // of a worktree
 			return nil
-		case path == ".git" || path == "bin":
+		case path == ".git" || path == "bin" || path == "dist":
 			return fs.SkipDir
 		case !d.Type().IsRegular() || !hasSuffix(path, suffixes):
 			return nil

@@ -37,7 +37,7 @@ func TestNoProgramsInTheTree(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if name := d.Name(); d.IsDir() && (name == "bin" || name == ".git") {
+		if name := d.Name(); d.IsDir() && (name == "bin" || name == "dist" || name == ".git") {
 			return filepath.SkipDir
 		}
 		if !d.Type().IsRegular() {

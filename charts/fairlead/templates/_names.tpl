@@ -95,6 +95,10 @@ fairlead.io/image: "No registry has this image. Build it, then push it and set i
 {{ .Values.controller.metricsPort | default (ternary 17443 8443 (eq .Values.controller.kind "DaemonSet")) }}
 {{- end }}
 
+{{- define "fairlead.pagePort" -}}
+{{ .Values.page.port | default (ternary 17445 8444 (eq .Values.controller.kind "DaemonSet")) }}
+{{- end }}
+
 {{/* The cloud whose controller manager this is, or "". */}}
 {{- define "fairlead.cloud" -}}
 {{- if .Values.cloudscale.enabled }}cloudscale{{ else if .Values.cloudsigma.enabled }}cloudsigma{{ end }}
@@ -348,4 +352,56 @@ them never work at the same time.
 {{- end }}
 {{- define "fairlead.metallbNamespace" -}}
 {{ .Values.metallb.namespace | default (ternary .Release.Namespace "metallb-system" (ne .Values.loadBalancerClass "")) }}
+{{- end }}
+
+{{/* "true" if agents serve metrics on a port of their nodes. */}}
+{{- define "fairlead.agentMetrics" -}}
+{{- if and (include "fairlead.agents" .) .Values.agent.enabled .Values.agent.metricsPort }}true{{ end }}
+{{- end }}
+
+{{/* How a monitor reads /metrics, of (root, interval, whether with the token of the Secret). */}}
+{{- define "fairlead.scrape" -}}
+scheme: https
+interval: {{ index . 1 }}
+# Labels such as node are those of the metric, as in MetalLB's monitors.
+honorLabels: true
+{{- if index . 2 }}
+authorization:
+  credentials:
+    name: {{ include "fairlead.name" (index . 0) }}-metrics
+    key: token
+{{- else }}
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+# The certificate is made anew at each start and signed by nobody.
+tlsConfig:
+  insecureSkipVerify: true
+{{- end }}
+
+{{/* Names the node of an agent's metrics. */}}
+{{- define "fairlead.nodeLabel" -}}
+- sourceLabels: [__meta_kubernetes_pod_node_name]
+  targetLabel: node
+{{- end }}
+
+{{/* Secrets for pulling the image, by name or as objects with a name. */}}
+{{- define "fairlead.imagePullSecrets" -}}
+{{- range .Values.imagePullSecrets }}
+- name: {{ if kindIs "string" . }}{{ . }}{{ else }}{{ .name }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/*
+Labels or annotations of pods that the user adds to ours, of (value's name, those of the
+user, ours). Ours cannot be changed: selectors and upgrades depend on them.
+*/}}
+{{- define "fairlead.added" -}}
+{{- $name := index . 0 }}
+{{- $ours := index . 2 | fromYaml }}
+{{- range $key, $_ := index . 1 }}
+{{- if hasKey $ours $key }}
+{{- fail (printf "%s has %s, which the chart sets itself. Remove it." $name $key) }}
+{{- end }}
+{{- end }}
+{{- toYaml (index . 1) }}
 {{- end }}

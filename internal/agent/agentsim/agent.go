@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"fairlead.io/internal/agent"
@@ -27,8 +28,13 @@ type Options struct {
 	// Gossip is nil for real gossip, at Addr, with the key in a Secret of Namespace.
 	Gossip    *Gossip
 	Namespace string
-	// Kernel and Registry are not needed.
+	// MetalLBNamespace is where objects of MetalLB's kinds count.
+	MetalLBNamespace string
+	// KubeVIPBGP is what kube-vip's variables say about BGP.
+	KubeVIPBGP *config.KubeVIPBGP
+	// Kernel, Registry and Routers are not needed.
 	Kernel   *link.Fake
+	Routers  *Routers
 	Registry prometheus.Registerer
 }
 
@@ -43,9 +49,15 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a := agent.Options{
 		REST: o.REST, Log: log, NodeName: o.Node, Namespace: o.Namespace, GossipPort: member.DefaultPort, Version: Version, Registry: o.Registry,
-		Sources:   sources.Options{REST: o.REST, Config: config.Default(), Log: log},
+		Sources:   sources.Options{REST: o.REST, Config: config.Default(), Log: log, MetalLBNamespace: o.MetalLBNamespace, KubeVIPBGP: o.KubeVIPBGP, Node: o.Node},
 		Announcer: newAnnouncer(), Kernel: o.Kernel, Tables: &nft.Fake{},
 		Ready: func() {}, Beat: func(time.Time) {},
+	}
+	if o.KubeVIPBGP != nil {
+		a.Sources.KubeVIP = types.NamespacedName(config.KubeVIPMapFrom(func(string) string { return "" }))
+	}
+	if o.Routers != nil {
+		a.Routers = o.Routers
 	}
 	if o.Gossip != nil {
 		a.Group = o.Gossip.Start(o.Node, netip.AddrPortFrom(o.Addr, member.DefaultPort))

@@ -3,7 +3,6 @@ package dhcplease
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"net"
 	"net/netip"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,30 +13,7 @@ import (
 )
 
 // Want is what one Service wants from DHCP servers.
-type Want struct {
-	Request  *lb.Request
-	Families [len(lb.Families)]bool
-	// Published has, by family, the address that the Service publishes, if it may
-	// have been leased: by us, or by another program before.
-	Published [len(lb.Families)]netip.Addr
-	Interface string // on which to lease; "" is any
-	// NamedBy is that with which a Service names the interface: "annotation x".
-	NamedBy string
-	Pool    lb.PoolKey
-	// What the Service asks to be known by, and the address it asks for.
-	Hostname  string
-	MAC       net.HardwareAddr
-	Requested netip.Addr
-}
-
-// Advertised is how addresses are announced that are for one interface, or for any
-// if it is "".
-func Advertised(iface string) []lb.Advertisement {
-	if iface == "" {
-		return []lb.Advertisement{{}}
-	}
-	return []lb.Advertisement{{Layer2: lb.Layer2{Interfaces: []string{iface}}}}
-}
+type Want = lb.LeaseRequest
 
 // claimant is a Service that wants leases.
 type claimant struct {
@@ -92,12 +68,7 @@ func nameOf(f lb.Family, who string) string {
 func (c *claimant) self() string { return string(c.Request.UID) }
 
 // shares says whether the Service may share addresses of that family.
-func (c *claimant) shares(f lb.Family) bool { return Shares(c.Request, f) }
-
-// Shares says whether a Service may share addresses of that family with others.
-func Shares(r *lb.Request, f lb.Family) bool {
-	return r.ShareKey != "" && !r.Alone && (r.ShareOnly == nil || *r.ShareOnly == f)
-}
+func (c *claimant) shares(f lb.Family) bool { return c.Request.Shares(f) }
 
 // group returns the Services with which c may share a lease, if any.
 func (c *claimant) group(f lb.Family) (group, bool) {

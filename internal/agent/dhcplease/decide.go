@@ -98,7 +98,7 @@ func (l *Leases) informed(name string, now time.Time) bool {
 func (l *Leases) candidate(name string) elect.Address {
 	members := l.members[name]
 	f := members[0].family(name)
-	out := elect.Address{Family: &f, HashKey: l.Names(members[0].Request.Service)[0], Advertisements: Advertised(members[0].Interface)}
+	out := elect.Address{Family: &f, HashKey: l.Names(members[0].Request.Service)[0], Advertisements: lb.AdvertisedOn(members[0].Interface)}
 	services := make([]types.NamespacedName, len(members))
 	for i, c := range members {
 		services[i] = c.Request.Service

@@ -7,9 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// layer2 is what MetalLB calls announcing by ARP and NDP.
-const layer2 = "layer2"
-
 // metrics are those of MetalLB's speaker, under its names, for dashboards
 // and alerts that there are. How many requests are answered is not among them:
 // the kernel answers.
@@ -50,8 +47,8 @@ func (m *metrics) configured(bad int) {
 	}
 }
 
-func (m *metrics) announces(service types.NamespacedName, node string, addr netip.Addr, yes bool) {
-	values := []string{service.String(), layer2, node, addr.String()}
+func (m *metrics) announces(service types.NamespacedName, protocol, node string, addr netip.Addr, yes bool) {
+	values := []string{service.String(), protocol, node, addr.String()}
 	if yes {
 		m.announced.WithLabelValues(values...).Set(1)
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +44,8 @@ type Options struct {
 	// Pod of the agent, if it is in that namespace: the objects go with it.
 	Pod      *metav1.OwnerReference
 	Registry prometheus.Registerer
+	// Peers are the sessions with routers; nil if there are none.
+	Peers func() []agent.PeerStatus
 }
 
 // Observer reports as MetalLB's speakers do.
@@ -50,10 +53,11 @@ type Observer struct {
 	o       Options
 	metrics *metrics
 	l2      *l2Statuses
+	bgp     *bgpStatuses
 	state   *configState
 	// Which of the kinds are there.
-	l2There, stateThere atomic.Bool
-	configured          bool // objects of MetalLB's kinds were read
+	l2There, bgpThere, stateThere atomic.Bool
+	configured                    bool // objects of MetalLB's kinds were read
 }
 
 var _ agent.Observer = &Observer{}
@@ -69,8 +73,12 @@ func New(o Options) (*Observer, error) {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	owner := ownership{node: o.Node, client: c, pod: o.Pod}
+	if o.Peers != nil {
+		o.Registry.MustRegister(peerCollector(o.Peers))
+	}
 	return &Observer{o: o, metrics: newMetrics(o.Registry),
 		l2:    &l2Statuses{node: o.Node, namespace: o.Namespace, client: c, owner: owner, arrived: make(chan struct{}, 1)},
+		bgp:   &bgpStatuses{node: o.Node, namespace: o.Namespace, client: c, owner: owner, arrived: make(chan struct{}, 1)},
 		state: newConfigState(o.Node, o.Namespace, c, owner),
 	}, nil
 }
@@ -82,7 +90,7 @@ func (m *Observer) Run(ctx context.Context) {
 		return
 	}
 	if errs := validation.IsValidLabelValue(m.o.Node); len(errs) > 0 {
-		m.o.Log.Warn("node name too long for a label; not writing ServiceL2Status and ConfigurationState objects", "node", m.o.Node)
+		m.o.Log.Warn("node name too long for a label; not writing ServiceL2Status, ServiceBGPStatus and ConfigurationState objects", "node", m.o.Node)
 		return
 	}
 	var running sync.WaitGroup
@@ -90,6 +98,11 @@ func (m *Observer) Run(ctx context.Context) {
 	own := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{apimetallb.LabelNode: m.o.Node})}
 	running.Go(func() {
 		m.write(ctx, &apimetallb.ServiceL2Status{}, "ServiceL2Status", own, &m.l2There, m.l2.arrived, m.l2.pass)
+	})
+	running.Go(func() {
+		status := &unstructured.Unstructured{}
+		status.SetGroupVersionKind(apimetallb.GroupVersion.WithKind(kindBGPStatus))
+		m.write(ctx, status, kindBGPStatus, own, &m.bgpThere, m.bgp.arrived, m.bgp.pass)
 	})
 	self := cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", m.state.writer.Key.Name)}
 	running.Go(func() {
@@ -157,8 +170,8 @@ func (m *Observer) Configured(all []sources.Configuration) {
 }
 
 // Announced notes what this node announces.
-func (m *Observer) Announced(service types.NamespacedName, addr netip.Addr, yes bool) {
-	m.metrics.announces(service, m.o.Node, addr, yes)
+func (m *Observer) Announced(service types.NamespacedName, addr netip.Addr, protocol string, yes bool) {
+	m.metrics.announces(service, protocol, m.o.Node, addr, yes)
 }
 
 // Sent counts a frame that announces an address, from any goroutine.
@@ -174,11 +187,21 @@ func (m *Observer) Presence(all map[types.NamespacedName]agent.Presence) {
 	}
 }
 
+// Routes has the objects say to which peers Services are announced from here.
+func (m *Observer) Routes(all map[types.NamespacedName][]string) {
+	if m.configured {
+		m.bgp.set(all)
+	}
+}
+
 // Finish removes the node's objects.
 func (m *Observer) Finish(ctx context.Context) error {
 	var errs []error
 	if m.l2There.Load() {
 		errs = append(errs, m.l2.finish(ctx))
+	}
+	if m.bgpThere.Load() {
+		errs = append(errs, m.bgp.finish(ctx))
 	}
 	if m.stateThere.Load() {
 		errs = append(errs, m.state.finish(ctx))

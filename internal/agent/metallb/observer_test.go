@@ -47,7 +47,7 @@ func TestMetrics(t *testing.T) {
 	service, addr := types.NamespacedName{Namespace: "shop", Name: "web"}, netip.MustParseAddr("192.0.2.7")
 	m.Read(3)
 	m.Configured([]sources.Configuration{{Dialect: metallb.Name, Problems: []sources.Problem{{Kind: "IPAddressPool", Name: "edge", Reason: lb.PoolInvalid.With("x")}}}})
-	m.Announced(service, addr, true)
+	m.Announced(service, addr, "layer2", true)
 	m.Sent(addr)
 	m.Sent(addr)
 	want := []string{
@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 	if diff := cmp.Diff(want, gathered(t, registry)); diff != "" {
 		t.Error(diff)
 	}
-	m.Announced(service, addr, false)
+	m.Announced(service, addr, "layer2", false)
 	m.Forget(addr)
 	if left := gathered(t, registry); slices.ContainsFunc(left, func(s string) bool { return strings.Contains(s, "192.0.2.7") }) {
 		t.Errorf("left: %v", left)

@@ -56,7 +56,7 @@ func (r *Reader) readMetalLB(ctx, background context.Context, running *sync.Wait
 		return err
 	}
 	for _, kind := range []client.Object{&apimetallb.IPAddressPool{}, &apimetallb.L2Advertisement{}} {
-		if err := OnChange(ctx, c, kind, changed); err != nil {
+		if err := onSpecChange(ctx, c, kind, changed); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
@@ -64,7 +64,8 @@ func (r *Reader) readMetalLB(ctx, background context.Context, running *sync.Wait
 	if !c.WaitForCacheSync(ctx) {
 		return ctx.Err()
 	}
-	r.metallb.Store(&c)
+	var read client.Reader = c
+	r.metallb.Store(&read)
 	changed()
 	r.o.Log.Info("reading MetalLB pools and advertisements", "namespace", r.o.MetalLBNamespace)
 	return nil
@@ -78,7 +79,9 @@ func NamespaceCache(c *rest.Config, namespace string, log *slog.Logger, options 
 		return nil, err
 	}
 	options.Scheme = scheme
-	options.DefaultTransform = cache.TransformStripManagedFields()
+	if options.DefaultTransform == nil {
+		options.DefaultTransform = cache.TransformStripManagedFields()
+	}
 	options.DefaultUnsafeDisableDeepCopy = ptr.To(true)
 	// The namespace is here, not in DefaultNamespaces: requests are for that
 	// namespace alone, which is what the right is for, either way, but a cache of

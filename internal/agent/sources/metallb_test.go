@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"fairlead.io/test/kit/leak"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -40,6 +43,63 @@ func TestWithoutTheRight(t *testing.T) {
 	}
 	t.Run("ConfigMap", func(t *testing.T) { configMapIsReadOnceAllowed(t, r) })
 	t.Run("MetalLB", func(t *testing.T) { metallbIsReadOnceAllowed(t, r) })
+	t.Run("old peers", func(t *testing.T) { oldPeersAreRead(t, r) })
+}
+
+// Where the API server knows peers of v1beta1 alone, an agent reads these.
+func oldPeersAreRead(t *testing.T, r *rig.Rig) {
+	r.RemoveMetalLB(t)
+	r.InstallMetalLB(t, rig.OldMetalLBCRDs()...)
+	peer := &unstructured.Unstructured{}
+	peer.SetGroupVersionKind(apimetallb.GroupVersion.WithKind(metallb.KindPeer))
+	peer.SetNamespace(rig.MetalLBNamespace)
+	peer.SetName("tor")
+	peer.Object["spec"] = map[string]any{"myASN": int64(64500), "peerASN": int64(64501), "peerAddress": "192.0.2.254"}
+	rig.Eventually(t, "a peer", func() error { return r.Client.Create(t.Context(), peer.DeepCopy()) })
+	reader, _, err := follow(t, t.Context(), Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: onlyUsing(metallb.Name), Log: slog.New(slog.DiscardHandler), MetalLBNamespace: rig.MetalLBNamespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := reader.routers.objects.Load()
+	if objects == nil {
+		t.Fatal("objects for BGP were not read")
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(peer.GroupVersionKind())
+	list.SetKind(metallb.KindPeer + "List")
+	if err := objects.Reader.List(t.Context(), list); err != nil || len(list.Items) != 1 || !slices.Contains(objects.kinds, peer.GroupVersionKind()) {
+		t.Errorf("read: %v %v, of %v", list.Items, err, objects.kinds)
+	}
+	onlyPasswordsAreKept(t, r, reader)
+}
+
+// Of the Secrets beside peers, nothing is kept but passwords.
+func onlyPasswordsAreKept(t *testing.T, r *rig.Rig, reader *Reader) {
+	for name, kind := range map[string]corev1.SecretType{"tor": corev1.SecretTypeBasicAuth, "other": corev1.SecretTypeOpaque} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: rig.MetalLBNamespace, Name: name}, Type: kind,
+			StringData: map[string]string{"username": "somebody", metallb.SecretKey: "secret"}}
+		if err := r.Client.Create(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader.routers.need()
+	var secrets corev1.SecretList
+	rig.Eventually(t, "the agent has read Secrets", func() error {
+		c := reader.routers.secrets.Load()
+		if c == nil {
+			return errors.New("not yet")
+		}
+		return (*c).List(t.Context(), &secrets)
+	})
+	var kept []string
+	for _, s := range secrets.Items {
+		for key := range s.Data {
+			kept = append(kept, s.Name+" "+key)
+		}
+	}
+	if !slices.Equal(kept, []string{"tor " + metallb.SecretKey}) {
+		t.Errorf("kept are %q", kept)
+	}
 }
 
 // An agent that may not read objects of MetalLB's kinds waits, and ends all the

@@ -10,7 +10,6 @@ import (
 
 	apimetallb "fairlead.io/api/metallb"
 	"fairlead.io/api/v1alpha1"
-	"fairlead.io/internal/agent/dhcplease"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/compat/native"
@@ -20,8 +19,16 @@ import (
 // Pools are all pools, and how their addresses are advertised.
 type Pools struct {
 	all []lb.Pool
-	// gone returns how the addresses of a pool are advertised that is not there.
-	gone func(lb.FormerPool) []lb.Advertisement
+	// gone returns how the addresses of a pool are advertised that is not there, goneRoutes how
+	// they are announced by BGP.
+	gone       func(lb.FormerPool) []lb.Advertisement
+	goneRoutes func(lb.FormerPool) []lb.Route
+	// ownRoutes are how Services are announced that are Routed.
+	ownRoutes []lb.Route
+	// Aliases are names of communities.
+	Aliases map[string]lb.Community
+	// Peers are all routers, by name, of all nodes.
+	Peers []lb.Peer
 	// Interfaces are those that a pool or an advertisement names.
 	Interfaces []string
 	// Configurations are those of other load balancers that were read.
@@ -52,6 +59,9 @@ func NewPools(all []lb.Pool, gone func(lb.FormerPool) []lb.Advertisement) *Pools
 	return p
 }
 
+// Amend changes the pools: what would be if they were these?
+func (p *Pools) Amend(change func([]lb.Pool) []lb.Pool) { p.all = change(p.all) }
+
 // Pools reads all pools.
 func (r *Reader) Pools(ctx context.Context) (*Pools, error) {
 	r.readConfigMap(ctx)
@@ -72,12 +82,21 @@ func (r *Reader) Pools(ctx context.Context) (*Pools, error) {
 		}
 		objects.Pools, objects.Advertisements = pools.Items, ads.Items
 	}
-	all, problems := objects.Translate()
+	var err error
+	if objects.BGP, err = r.bgp(ctx); err != nil {
+		return nil, err
+	}
+	all, routing := objects.TranslateAll()
+	r.routers.former = routing.Profiles
 	for i := range list.Items {
 		all = append(all, native.Pool(&list.Items[i]))
 	}
 	all = append(all, r.config.Pools...)
 	out := NewPools(all, goneOf(&objects))
+	out.goneRoutes = func(pool lb.FormerPool) []lb.Route { return routing.Orphans(pool.Key.Name, pool.Labels) }
+	out.Aliases = routing.Aliases
+	own := r.kubevipPeers(ctx)
+	out.Peers, out.ownRoutes = append(routing.Peers, own...), r.kubevipRoutes(own)
 	for i := range objects.Advertisements { // of pools that are gone, too
 		out.Interfaces = append(out.Interfaces, objects.Advertisements[i].Spec.Interfaces...)
 	}
@@ -88,7 +107,7 @@ func (r *Reader) Pools(ctx context.Context) (*Pools, error) {
 		}
 	}
 	if c != nil {
-		out.Configurations = append(out.Configurations, Configuration{metallb.Name, problemsOf(problems)})
+		out.Configurations = append(out.Configurations, Configuration{metallb.Name, problemsOf(routing.Problems)})
 	}
 	return out, nil
 }
@@ -123,12 +142,48 @@ func (p *Pools) Of(addr netip.Addr, s *Service) (lb.PoolKey, []lb.Advertisement)
 	if s.Lease != nil && s.Lease.Families[lb.FamilyOf(addr)] {
 		return s.Lease.Pool, s.advertised()
 	}
+	switch pool, former := p.find(addr, s); {
+	case pool != nil:
+		return pool.Key, s.amended(pool)
+	case former != nil && p.gone == nil:
+		return former.Key, nil
+	case former != nil:
+		return former.Key, p.gone(*former)
+	}
+	return lb.PoolKey{Dialect: lb.Native}, s.advertised()
+}
+
+// Routes returns how addr, an address of s, is announced by BGP.
+func (p *Pools) Routes(addr netip.Addr, s *Service) []lb.Route {
+	if s.Placed {
+		return nil
+	}
+	if s.Lease != nil && s.Lease.Families[lb.FamilyOf(addr)] {
+		return nil // the address is on the LAN of its DHCP server
+	}
+	switch pool, former := p.find(addr, s); {
+	case pool != nil && pool.Key.Dialect != kubevip.Name:
+		return pool.Routes
+	case former != nil && p.goneRoutes != nil:
+		return p.goneRoutes(*former)
+	case former != nil:
+		return nil
+	}
+	if s.Routed {
+		return p.ownRoutes
+	}
+	return nil
+}
+
+// find returns the pool that addr, an address of s, is from, or what is known of one that is
+// gone; both nil is neither.
+func (p *Pools) find(addr netip.Addr, s *Service) (*lb.Pool, *lb.FormerPool) {
 	var found, shrunk *lb.Pool
 	named := false
 	for i := range p.all {
 		switch pool := &p.all[i]; {
 		case pool.Key == s.Pool && pool.Contains(addr):
-			return pool.Key, s.amended(pool)
+			return pool, nil
 		case pool.Key == s.Pool:
 			shrunk = pool
 		case !pool.Contains(addr):
@@ -140,25 +195,25 @@ func (p *Pools) Of(addr netip.Addr, s *Service) (lb.PoolKey, []lb.Advertisement)
 	}
 	switch {
 	case found != nil:
-		return found.Key, s.amended(found)
+		return found, nil
 	case shrunk != nil:
-		return shrunk.Key, s.amended(shrunk)
-	case s.Pool != lb.PoolKey{}:
-		if p.gone == nil {
-			return s.Pool, nil
-		}
-		former := lb.FormerPool{Key: s.Pool}
-		if s.Former != nil && s.Former.Key == s.Pool {
-			former = *s.Former
-		}
-		return s.Pool, p.gone(former)
+		return shrunk, nil
+	case s.Pool == lb.PoolKey{}:
+		return nil, nil
+	case s.Former != nil && s.Former.Key == s.Pool:
+		return nil, s.Former
 	}
-	return lb.PoolKey{Dialect: lb.Native}, s.advertised()
+	return nil, &lb.FormerPool{Key: s.Pool}
 }
 
 // advertised is how addresses of a Service are announced of which no pool says
 // more.
-func (s *Service) advertised() []lb.Advertisement { return dhcplease.Advertised(s.Interface) }
+func (s *Service) advertised() []lb.Advertisement {
+	if s.Routed { // instead
+		return nil
+	}
+	return lb.AdvertisedOn(s.Interface)
+}
 
 // amended is how an address of the Service is announced that is of pool p.
 func (s *Service) amended(p *lb.Pool) []lb.Advertisement {

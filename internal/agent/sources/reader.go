@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,11 @@ type Options struct {
 	// are read in kube-vip's format, unless they or the ConfigMap name another.
 	KubeVIP   types.NamespacedName
 	Interface string
+	// KubeVIPBGP, if not nil, is what kube-vip's environment says about BGP: Services that are
+	// read in its format are announced to these peers instead. Node is this node, whose
+	// annotations may name them.
+	KubeVIPBGP *config.KubeVIPBGP
+	Node       string
 }
 
 // Changes is called when something has changed.
@@ -50,9 +56,10 @@ type Reader struct {
 	o       Options
 	cluster client.Reader // Pools of our own
 
-	metallb atomic.Pointer[cache.Cache] // nil as long as MetalLB's kinds are not there
-	kubevip client.Reader               // of the ConfigMap; nil if it is not read
+	metallb atomic.Pointer[client.Reader] // nil as long as MetalLB's kinds are not there
+	kubevip client.Reader                 // of the ConfigMap; nil if it is not read
 	config  *kubevip.Config
+	routers routers
 }
 
 // New returns a reader of what is in cluster, a cache. Follow adds the formats of
@@ -61,7 +68,30 @@ func New(o Options, cluster client.Reader) *Reader {
 	if o.KubeVIP.Name == "" {
 		o.KubeVIP = types.NamespacedName{Namespace: "kube-system", Name: "kubevip"}
 	}
-	return &Reader{o: o, cluster: cluster, config: kubevip.Parse(nil)}
+	needed := make(chan struct{})
+	return &Reader{o: o, cluster: cluster, config: kubevip.Parse(nil),
+		routers: routers{needed: needed, need: sync.OnceFunc(func() { close(needed) })}}
+}
+
+// NewOf returns a reader of what is in all, objects of every format that somebody has
+// read. It follows nothing. Of BGPPeers, all has those of one version.
+func NewOf(o Options, all client.Reader) *Reader {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := New(o, all)
+	if o.Config.Uses(metallb.Name) {
+		r.metallb.Store(&all)
+		objects := &bgpObjects{Reader: all, alone: true}
+		for _, k := range metallb.BGPKinds() {
+			objects.kinds = append(objects.kinds, k.GroupVersionKind)
+		}
+		r.routers.objects.Store(objects)
+	}
+	if o.Config.Uses(kubevip.Name) {
+		r.kubevip = all
+	}
+	return r
 }
 
 // Follow watches the objects of other load balancers that the configuration names,
@@ -69,6 +99,9 @@ func New(o Options, cluster client.Reader) *Reader {
 func (r *Reader) Follow(ctx, background context.Context, running *sync.WaitGroup, changed Changes) error {
 	if r.o.Config.Uses(metallb.Name) {
 		if err := r.followMetalLB(ctx, background, running, changed.Pools); err != nil {
+			return err
+		}
+		if err := r.followBGP(ctx, background, running, changed.Pools); err != nil {
 			return err
 		}
 	}
@@ -113,12 +146,34 @@ func (r *Reader) class(s *corev1.Service) *config.Class {
 
 // OnChange calls changed whenever an object of the kind has changed.
 func OnChange(ctx context.Context, c cache.Cache, kind client.Object, changed func()) error {
+	return onChange(ctx, c, kind, func(_, _ any) { changed() })
+}
+
+// onSpecChange is OnChange for kinds of which the status is not read.
+func onSpecChange(ctx context.Context, c cache.Cache, kind client.Object, changed func()) error {
+	return onChange(ctx, c, kind, func(before, after any) {
+		if !onlyStatus(before, after) {
+			changed()
+		}
+	})
+}
+
+func onChange(ctx context.Context, c cache.Cache, kind client.Object, changed func(before, after any)) error {
 	informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 	if err != nil {
 		return err
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: func(any) { changed() },
+		AddFunc: func(o any) { changed(nil, o) }, UpdateFunc: changed, DeleteFunc: func(o any) { changed(o, nil) },
 	})
 	return err
+}
+
+// onlyStatus says whether nothing but the status has changed: the controller writes it, and
+// agents do not read it. Kinds without a generation have none.
+func onlyStatus(before, after any) bool {
+	was, ok := before.(client.Object)
+	now, also := after.(client.Object)
+	return ok && also && now.GetGeneration() != 0 && was.GetGeneration() == now.GetGeneration() && was.GetUID() == now.GetUID() &&
+		maps.Equal(was.GetLabels(), now.GetLabels()) && maps.Equal(was.GetAnnotations(), now.GetAnnotations())
 }

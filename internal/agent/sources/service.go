@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"fairlead.io/internal/agent/dhcplease"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/compat/kubevip"
 	"fairlead.io/internal/compat/metallb"
@@ -17,11 +16,20 @@ import (
 	"fairlead.io/internal/lb"
 )
 
+// labelServiceProxy names the program that forwards a Service; kube-proxy ignores those that
+// have it.
+const labelServiceProxy = "service.kubernetes.io/service-proxy-name"
+
 // Service is what the agent must know of one Service.
 type Service struct {
 	Request   lb.Request
 	Published []netip.Addr // what its status says
 	Local     bool         // only nodes with an endpoint may have its addresses
+	// HealthPort is where kube-proxy says whether it has rules for pods on this node, if Local;
+	// 0 if nowhere.
+	HealthPort uint16
+	// OtherProxy: kube-proxy leaves the Service to another program.
+	OtherProxy bool
 	// Pool is the one that the addresses are from, as was written down with them, if
 	// that counts more than which pool has them now. It may be gone.
 	Pool lb.PoolKey
@@ -35,8 +43,10 @@ type Service struct {
 	// Carriers, which it writes into the status, where tenants cannot.
 	Placed   bool
 	Carriers lb.Carriers
+	// Routed: where its pool does not say, the Service is announced by BGP, and only so.
+	Routed bool
 	// Lease is what the Service wants from DHCP servers; nil if nothing.
-	Lease *dhcplease.Want
+	Lease *lb.LeaseRequest
 }
 
 // Service returns s as the agent sees it, or nil if agents do not announce it.
@@ -66,9 +76,13 @@ func (r *Reader) read(s *corev1.Service, dialects []lb.Dialect) *Service {
 		Published: value.Published(), Pool: notedPool(s),
 		Former: value.FormerPool(), Local: value.Local,
 	}
+	if _, out.OtherProxy = s.Labels[labelServiceProxy]; out.Local && !out.OtherProxy {
+		out.HealthPort = uint16(s.Spec.HealthCheckNodePort)
+	}
 	if !slices.Contains(dialects, kubevip.Name) {
 		return out
 	}
+	out.Routed = r.o.KubeVIPBGP != nil
 	out.Interface = cmp.Or(r.config.Interface(s.Namespace), r.o.Interface)
 	out.Named = out.Interface != ""
 	if !theirs.Honours(in) {
@@ -100,8 +114,8 @@ func notedPool(s *corev1.Service) lb.PoolKey {
 
 // lease returns what a Service wants from DHCP servers: it asks for that, or the
 // controller has written so.
-func (r *Reader) lease(of *Service, s *corev1.Service) *dhcplease.Want {
-	w := &dhcplease.Want{Request: &of.Request, Interface: of.Interface, NamedBy: "annotation " + kubevip.AnnotationInterface, Pool: lb.PoolKey{Dialect: kubevip.Name, Name: r.config.PoolKey(s.Namespace)}}
+func (r *Reader) lease(of *Service, s *corev1.Service) *lb.LeaseRequest {
+	w := &lb.LeaseRequest{Request: &of.Request, Interface: of.Interface, NamedBy: "annotation " + kubevip.AnnotationInterface, Pool: lb.PoolKey{Dialect: kubevip.Name, Name: r.config.PoolKey(s.Namespace)}}
 	any := false
 	for _, f := range of.Request.Families {
 		is := func(a netip.Addr) bool { return lb.FamilyOf(a) == f }

@@ -86,6 +86,7 @@ func TestReasons(t *testing.T) {
 			w := newWorld(t)
 			w.server.Northd()
 			c.before(w)
+			w.seen()
 			var out lb.Outcome
 			w.eventually("it is said", func() bool { out = w.sync(); return out.Reason.Code == code || told(out, code) })
 			if c.served != told(out, code) {

@@ -96,6 +96,18 @@ func (w *world) connect() {
 	w.server.Ctl("lsp-add", "ext-public", peer, "--", "lsp-set-type", peer, "router", "--", "lsp-set-options", peer, "router-port=shalb-dev-ext-public")
 }
 
+// seen waits until the backend's copy of the database has what was written so far: changes
+// arrive in their order, so it has the marker last.
+func (w *world) seen() {
+	w.t.Helper()
+	w.server.Ctl("lr-add", "marker")
+	w.eventually("the copy has the marker", func() bool {
+		view, err := w.backend.db.Peek(&ovn.Service{Router: "marker"})
+		return err == nil && !view.RouterMissing
+	})
+	w.server.Ctl("lr-del", "marker")
+}
+
 func service() lb.Service {
 	s := lb.Service{Key: types.NamespacedName{Namespace: "shalb-dev", Name: "web"}, UID: "u1", LoadBalancer: true}
 	s.Families = []lb.Family{lb.IPv4}

@@ -118,7 +118,7 @@ func Remarks(s *lb.Service) (out []lb.Reason) {
 	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
 		switch {
 		case !strings.HasPrefix(key, prefix) || slices.Contains([]string{AnnotationDefaultGateway, AnnotationEIp, AnnotationOldNetworkType}, key):
-		case slices.Contains(unserved, key):
+		case Unserved(key):
 			ignored = append(ignored, key)
 		case len(unknown) < maxKeys:
 			unknown = append(unknown, key)

@@ -1,5 +1,7 @@
 package kubedc
 
+import "slices"
+
 // prefix of kube-dc's annotations about load balancers.
 const prefix = "service.nlb.kube-dc.com/"
 
@@ -22,3 +24,7 @@ var unserved = []string{
 	prefix + "autodelete", prefix + "create-gateway-backend", prefix + "expose-route", prefix + "route-hostname",
 	prefix + "route-hostname-status", prefix + "route-port", prefix + "tls-issuer", prefix + "tls-secret",
 }
+
+// Unserved says whether an annotation is one of kube-dc's that has another purpose than
+// addresses: it has no effect here.
+func Unserved(annotation string) bool { return slices.Contains(unserved, annotation) }

@@ -6,26 +6,41 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/api/metallb"
 	"fairlead.io/internal/compat"
 	"fairlead.io/internal/lb"
 )
 
-// Kinds of MetalLB that are read, the one that is written, and those of which only
-// the names are read: they have no effect here, which is reported.
+// Kinds of MetalLB that are read, and the one that is written.
 var (
 	PoolKind          = metallb.GroupVersion.WithKind(KindPool)
 	AdvertisementKind = metallb.GroupVersion.WithKind(KindAdvertisement)
 	StateKind         = metallb.GroupVersion.WithKind("ConfigurationState")
-	UnservedKinds     = []schema.GroupVersionKind{
-		{Group: metallb.GroupVersion.Group, Version: "v1beta2", Kind: "BGPPeer"},
-		metallb.GroupVersion.WithKind("BGPAdvertisement"),
-		metallb.GroupVersion.WithKind("BFDProfile"),
-		metallb.GroupVersion.WithKind("Community"),
-	}
+	peerKind          = schema.GroupVersionKind{Group: metallb.GroupVersion.Group, Version: "v1beta2", Kind: KindPeer}
 )
+
+// BGPKinds are those about BGP, as what is reported on and never changes a pool. Peers are
+// read as v1beta2, in which MetalLB stores them: its webhook that converts other versions may
+// be gone. Clusters whose CRDs are older have only v1beta1.
+func BGPKinds() []compat.Kind {
+	var out []compat.Kind
+	for _, kind := range []schema.GroupVersionKind{peerKind, metallb.GroupVersion.WithKind(KindPeer), metallb.GroupVersion.WithKind(KindBGPAdvertisement),
+		metallb.GroupVersion.WithKind(KindProfile), metallb.GroupVersion.WithKind(KindCommunity)} {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(kind)
+		k := compat.Kind{GroupVersionKind: kind, Object: o, Quiet: true, List: func() runtime.Object {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+			return list
+		}}
+		if kind.Kind == KindPeer && kind != peerKind {
+			k.Unless = peerKind
+		}
+		out = append(out, k)
+	}
+	return out
+}
 
 // StateName is the name of the controller's ConfigurationState.
 const StateName = "controller"
@@ -45,36 +60,17 @@ func (Dialect) Name() lb.Dialect { return Name }
 
 // Kinds are all that are read, and the one that the controller's state is in.
 func (Dialect) Kinds() []compat.Kind {
-	out := []compat.Kind{
+	return append([]compat.Kind{
 		{GroupVersionKind: PoolKind, Object: &metallb.IPAddressPool{}, List: func() runtime.Object { return &metallb.IPAddressPoolList{} }},
 		{GroupVersionKind: AdvertisementKind, Object: &metallb.L2Advertisement{}, List: func() runtime.Object { return &metallb.L2AdvertisementList{} }},
 		{GroupVersionKind: StateKind, Object: &metallb.ConfigurationState{}, Slim: slimState, Quiet: true},
-	}
-	for _, kind := range UnservedKinds {
-		// Not PartialObjectMetadata, whose watches leave goroutines behind.
-		o := &unstructured.Unstructured{}
-		o.SetGroupVersionKind(kind)
-		out = append(out, compat.Kind{GroupVersionKind: kind, Object: o, Quiet: true, Slim: slimUnserved, List: func() runtime.Object {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-			return list
-		}})
-	}
-	return out
+	}, BGPKinds()...)
 }
 
 // slimState drops the states of MetalLB's other processes.
 func slimState(o compat.Object) {
 	if s, ok := o.(*metallb.ConfigurationState); ok && s.Name != StateName {
 		s.Labels, s.Status = nil, metallb.ConfigurationStateStatus{}
-	}
-}
-
-// slimUnserved keeps the names of objects.
-func slimUnserved(o compat.Object) {
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		delete(u.Object, "spec")
-		delete(u.Object, "status")
 	}
 }
 
@@ -91,13 +87,17 @@ func (d Dialect) Read(o compat.Objects) compat.Reading {
 			out.Objects.Advertisements = append(out.Objects.Advertisements, *a)
 		}
 	}
-	for _, kind := range UnservedKinds {
-		for _, object := range o.All[kind] {
-			out.Objects.Unserved = append(out.Objects.Unserved, Unserved{Kind: kind.Kind,
-				Object: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, UID: object.GetUID()})
+	for _, kind := range BGPKinds() {
+		for _, object := range o.All[kind.GroupVersionKind] {
+			// A version that came later may be read beside the one that stood in for it.
+			if u, ok := object.(*unstructured.Unstructured); ok && (kind.Unless.Empty() || len(o.All[kind.Unless]) == 0) {
+				out.Objects.BGP.Add(kind.Kind, u)
+			}
 		}
 	}
-	out.pools, out.Problems = out.Objects.Translate()
+	var routing Routing
+	out.pools, routing = out.Objects.TranslateAll()
+	out.Problems = routing.Problems
 	return out
 }
 

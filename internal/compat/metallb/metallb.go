@@ -27,15 +27,8 @@ type Objects struct {
 	Namespace      string
 	Pools          []metallb.IPAddressPool
 	Advertisements []metallb.L2Advertisement
-	// Unserved are the objects of kinds that have no effect here: those of BGP.
-	Unserved []Unserved
-}
-
-// Unserved names an object of a kind that has no effect here.
-type Unserved struct {
-	Kind   string
-	Object types.NamespacedName
-	UID    types.UID
+	// BGP has the objects about BGP; its Namespace and Pools are those above.
+	BGP BGP
 }
 
 // Problem is a report about one object. Every pool and every advertisement that

@@ -57,11 +57,23 @@ func (o *Objects) Translate() (pools []lb.Pool, problems []Problem) {
 			tell(KindAdvertisement, &ad.ObjectMeta, Reasons.With(WrongNamespace, o.Namespace))
 		}
 	}
-	for _, u := range o.Unserved {
-		problems = append(problems, Problem{u.Kind, u.Object, u.UID, Reasons.With(NotServed, u.Kind)})
-	}
 	sortProblems(problems)
 	return pools, problems
+}
+
+// TranslateAll translates all objects, those about BGP included: pools have their routes, too,
+// and Problems are those of all objects.
+func (o *Objects) TranslateAll() ([]lb.Pool, Routing) {
+	pools, problems := o.Translate()
+	b := o.BGP
+	b.Namespace, b.Pools = o.Namespace, o.Pools
+	routing := b.Translate()
+	for i := range pools {
+		pools[i].Routes = routing.Routes[pools[i].Key.Name]
+	}
+	routing.Problems = append(routing.Problems, problems...)
+	sortProblems(routing.Problems)
+	return pools, routing
 }
 
 // poolLabels returns the labels of the pools that count, by name.

@@ -24,14 +24,23 @@ const (
 	AdvertisementReady   lb.Code = "AdvertisementReady"
 	AdvertisementInvalid lb.Code = "AdvertisementInvalid"
 	WrongNamespace       lb.Code = "WrongNamespace"
-	NotServed            lb.Code = "NotServed"
 )
 
 // OldAnnotation is the reason on Services that use an old annotation prefix.
 const OldAnnotation lb.Code = "OldAnnotation"
 
 // Reasons that only MetalLB's format has.
-var Reasons = lb.Table{
+var Reasons = mergedReasons()
+
+func mergedReasons() lb.Table {
+	all, err := lb.Merge(ownReasons, bgpReasons)
+	if err != nil { // two tables of one package: a test finds it
+		panic(err)
+	}
+	return all
+}
+
+var ownReasons = lb.Table{
 	AdvertisementReady: {On: "L2Advertisement", Ready: true,
 		Means: "The advertisement applies.",
 		Do:    "Nothing.",
@@ -44,10 +53,6 @@ var Reasons = lb.Table{
 		Means: "Fairlead reads MetalLB's objects in one namespace only, and this one is in another.",
 		Do:    "Create it in the namespace that the sentence names.",
 		Text:  "The resource must be created in %s namespace. Here it has no effect.", Sample: []any{"metallb-system"}},
-	NotServed: {On: "MetalLB's BGP kinds", Warning: true, Event: true,
-		Means: "Fairlead announces addresses by ARP and NDP. Objects of this kind have no effect.",
-		Do:    "Announce the addresses with an L2Advertisement.",
-		Text:  "Fairlead does not support %s: it has no effect. Announce the addresses with an L2Advertisement.", Sample: []any{"BGPPeer"}},
 	OldAnnotation: {On: "Service", Warning: true, Event: true,
 		Means: "The Service has an annotation with MetalLB's old prefix. It still works.",
 		Do:    "Use the prefix metallb.io/ instead of metallb.universe.tf/.",
@@ -82,6 +87,7 @@ var eventNames = map[lb.Code]string{
 	lb.InvalidRequest:    "LoadBalancerFailed",
 	lb.Announced:         "nodeAssigned",
 	lb.Moved:             "nodeAssigned",
+	lb.Routed:            "nodeAssigned",
 	lb.NotAnnounced:      "announceFailed",
 	lb.AddressReleased:   "ClearAssignment",
 	OldAnnotation:        "deprecatedAnnotation",

@@ -25,15 +25,24 @@ import (
 // below what they are translated to: "pools" and "problems". Where there is a file
 // "orphans", it has the name of a pool that is gone in its first line and then the
 // advertisements of its addresses. "events" has the events of reasons that lines start
-// with.
+// with. "peers", "routes" and "bgp problems" have what the objects about BGP mean, among
+// Nodes and Secrets.
 func TestObjects(t *testing.T) {
 	script.Sections(t, func() script.Section {
-		objects := &Objects{}
+		objects, bgp := &Objects{}, &BGP{}
 		return func(t *testing.T, name, text string) string {
 			switch pools, problems := objects.Translate(); name {
 			case "objects":
 				objects = read(t, []byte(text))
 				inAnyOrder(t, objects)
+				bgp = readBGP(t, text)
+				bgpInAnyOrder(t, bgp)
+			case "peers":
+				return showPeers(bgp.Translate().Peers)
+			case "routes":
+				return showRoutes(bgp.Translate().Routes)
+			case "bgp problems":
+				return showProblems(bgp.Translate().Problems)
 			case "pools":
 				return showPools(pools)
 			case "problems":
@@ -61,7 +70,6 @@ func inAnyOrder(t *testing.T, o *Objects) {
 	for range 50 {
 		shuffled.Pools = shuffle(o.Pools)
 		shuffled.Advertisements = shuffle(o.Advertisements)
-		shuffled.Unserved = shuffle(o.Unserved)
 		pools, problems := shuffled.Translate()
 		if got := showPools(pools) + showProblems(problems); got != want {
 			t.Fatalf("another order of the objects changes what they say (-want +got):\n%s", gocmp.Diff(want, got))
@@ -96,8 +104,6 @@ func read(t testing.TB, text []byte) *Objects {
 			decode(t, document, &ad)
 			ad.Namespace = m.Namespace
 			o.Advertisements = append(o.Advertisements, ad)
-		default:
-			o.Unserved = append(o.Unserved, Unserved{m.Kind, types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, m.UID})
 		}
 	}
 	return o

@@ -37,6 +37,35 @@ const (
 	AnnotationReallocate = "fairlead.io/reallocate"
 )
 
+// Annotations that users set on a Service that is announced by BGP. They have no effect on
+// aggregates, which have addresses of other Services, too. Services that share an address must
+// have the same values.
+const (
+	// AnnotationBGPCommunities adds communities to the routes of the Service: 64500:7,
+	// large:64500:1:2, or a name that a Community object of MetalLB's kind defines.
+	//
+	// Type: list of communities
+	// Default: those of the pool's advertisements
+	// Impact: routers see changed routes; connections continue unless routers choose other paths
+	AnnotationBGPCommunities = "fairlead.io/bgp-communities"
+
+	// AnnotationBGPLocalPref is the local preference of the routes of the Service. It overrides
+	// that of advertisements, and is only sent to routers of the nodes' own AS.
+	//
+	// Type: number
+	// Default: that of the pool's advertisements, or 100
+	// Impact: routers see changed routes; connections continue unless routers choose other paths
+	AnnotationBGPLocalPref = "fairlead.io/bgp-local-pref"
+
+	// AnnotationBGPDrain asks routers to use other paths to the Service's addresses, if they have
+	// any: the routes get the community of RFC 8326, and local preference 0.
+	//
+	// Type: "true" or "false"
+	// Default: "false"
+	// Impact: routers with another path, such as another cluster, use that one
+	AnnotationBGPDrain = "fairlead.io/bgp-drain"
+)
+
 // Annotations that users set on a Service with a load balancer of a cloud or of OVN.
 const (
 	// AnnotationDryRun makes Fairlead report what it would change, and what that would

@@ -50,7 +50,13 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 		NamespaceSelectors: wrong.selectors("namespaceSelectors", p.Spec.NamespaceSelectors),
 		ServiceSelectors:   wrong.selectors("serviceSelectors", p.Spec.ServiceSelectors),
 	}
-	out.Advertisements = []lb.Advertisement{wrong.advertisement(&p.Spec.Advertise)}
+	ad := wrong.advertisement(&p.Spec.Advertise)
+	if p.Spec.Advertise.BGP != nil {
+		out.Routes = []lb.Route{wrong.route(p, ad.NodeSelectors, spans)}
+	}
+	if len(out.Routes) == 0 || len(ad.Interfaces) > 0 {
+		out.Advertisements = []lb.Advertisement{ad}
+	}
 	if len(p.Spec.Namespaces) > 0 {
 		out.Namespaces = sets.New(p.Spec.Namespaces...)
 	}

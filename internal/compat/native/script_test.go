@@ -105,6 +105,9 @@ func showPools(pools []lb.Pool) string {
 				line("with", "failback")
 			}
 		}
+		for _, r := range p.Routes {
+			fmt.Fprintf(&out, "  by BGP to peers %q as /%d and /%d, localPref %d, communities %v, nodes %q\n", r.Peers, r.Aggregation[lb.IPv4], r.Aggregation[lb.IPv6], r.LocalPref, r.Communities, showSelectors(r.NodeSelectors))
+		}
 		if p.Invalid != nil {
 			fmt.Fprintf(&out, "  %s\n", p.Invalid)
 		}
@@ -149,6 +152,9 @@ func showRequest(r lb.Request) string {
 	line("from", r.From)
 	line("DHCP", r.DHCP)
 	line("leased", r.Leased)
+	if !r.Route.Equal(&lb.RouteRequest{}) {
+		line("routes", fmt.Sprintf("communities %v %q, local preference %d (%v), drain %v, wrong: %s", r.Route.Communities, r.Route.Aliases, r.Route.LocalPref, r.Route.HasLocalPref, r.Route.Drain, r.Route.Wrong))
+	}
 	line("voice", r.Voice)
 	for _, reason := range []*lb.Reason{r.Unread, r.Invalid} {
 		if reason != nil {

@@ -34,6 +34,7 @@ func amend(r *lb.Request, s *lb.Service, in compat.Class) {
 		yes, err := strconv.ParseBool(v)
 		r.DryRun = in.Plans && (yes || err != nil) // an unreadable value must not change anything
 	}
+	r.Route = routeRequest(s)
 	if len(wrong) > 0 {
 		reason := lb.InvalidRequest.With(strings.Join(wrong, "; "))
 		r.Invalid = &reason
@@ -58,7 +59,9 @@ const maxAddresses = 16
 const prefix = "fairlead.io/"
 
 var (
-	known   = []string{AnnotationAddresses, AnnotationAllocatedFrom, AnnotationPool, AnnotationReallocate, AnnotationShare}
+	known = []string{AnnotationAddresses, AnnotationAllocatedFrom, AnnotationPool, AnnotationReallocate, AnnotationShare}
+	// routing ones are not worth a mention where somebody misspelt a request for addresses.
+	routing = []string{AnnotationBGPCommunities, AnnotationBGPLocalPref, AnnotationBGPDrain}
 	written = []string{AnnotationGiven, AnnotationAsked, AnnotationReason, AnnotationDHCP}
 )
 
@@ -67,7 +70,7 @@ var (
 func (w *problems) unknown(s *lb.Service, in compat.Class) {
 	var names []string
 	for name := range s.Annotations {
-		if planned := name == AnnotationDryRun && in.Plans; strings.HasPrefix(name, prefix) && !planned && !slices.Contains(known, name) && !slices.Contains(written, name) {
+		if planned := name == AnnotationDryRun && in.Plans; strings.HasPrefix(name, prefix) && !planned && !slices.Contains(known, name) && !slices.Contains(routing, name) && !slices.Contains(written, name) {
 			names = append(names, name)
 		}
 	}

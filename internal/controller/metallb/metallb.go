@@ -5,11 +5,11 @@ package metallb
 
 import (
 	"log/slog"
-	"slices"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +31,7 @@ type Reporter struct {
 	told    *controller.Told
 	log     *slog.Logger
 	reading func() *metallb.Reading
+	routing func() controller.Routing
 	state   configurationState
 
 	// stale: some object is refused, or has no effect.
@@ -59,6 +60,7 @@ func NewReporter(t controller.Tools, namespace string, pod *metav1.OwnerReferenc
 			r, _ := t.Reading(metallb.Name).(*metallb.Reading)
 			return r
 		},
+		routing: t.Routing,
 		state:   newConfigurationState(t, namespace, pod),
 		updates: prometheus.NewCounter(metallbUpdatesOpts), failures: prometheus.NewCounter(metallbErrorsOpts),
 		dropsNumbers: map[string]bool{}, dropsConditions: map[string]bool{},
@@ -74,14 +76,13 @@ func (m *Reporter) Count(err error) {
 }
 
 func objectOf(kind schema.GroupVersionKind) client.Object {
-	if kind == metallb.PoolKind {
+	switch kind {
+	case metallb.PoolKind:
 		return &metallbapi.IPAddressPool{}
+	case metallb.AdvertisementKind:
+		return &metallbapi.L2Advertisement{}
 	}
-	return &metallbapi.L2Advertisement{}
-}
-
-// unservedVersion returns group and version of one of the kinds that are not served.
-func unservedVersion(name string) string {
-	i := slices.IndexFunc(metallb.UnservedKinds, func(k schema.GroupVersionKind) bool { return k.Kind == name })
-	return metallb.UnservedKinds[i].GroupVersion().String()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	return o
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,8 @@ func (m *Reporter) Report(ctx context.Context, usage []ipam.PoolUsage) bool {
 			}
 		}
 	}
+	routing := m.routing()
+	found = addRefused(found, &objects.BGP, routing.Refused)
 	reasons := make(map[types.UID]lb.Reason, len(found))
 	for _, f := range found {
 		reasons[f.UID] = f.Reason
@@ -58,17 +61,15 @@ func (m *Reporter) Report(ctx context.Context, usage []ipam.PoolUsage) bool {
 		if !rejected {
 			reason = lb.PoolReady.With()
 		}
-		done = known && m.write(ctx, &p, poolNumbers(u), p.Status.Conditions, reason) && done
+		done = known && m.write(ctx, metallb.PoolKind, &p, poolNumbers(u), p.Status.Conditions, reason) && done
 	}
 	for i := range objects.Advertisements {
 		var a metallbapi.L2Advertisement
 		if m.fresh(ctx, &objects.Advertisements[i], &a) {
-			done = m.write(ctx, &a, nil, a.Status.Conditions, reasons[a.UID]) && done
+			done = m.write(ctx, metallb.AdvertisementKind, &a, nil, a.Status.Conditions, reasons[a.UID]) && done
 		}
 	}
-	for _, u := range objects.Unserved {
-		m.told.Once(corev1.ObjectReference{APIVersion: unservedVersion(u.Kind), Kind: u.Kind, Namespace: u.Object.Namespace, Name: u.Object.Name, UID: u.UID}, voice, reasons[u.UID])
-	}
+	done = m.reportBGP(ctx, &objects.BGP, reasons, &routing) && done
 	text := summary(found)
 	m.stale.Store(text != "")
 	return m.state.write(ctx, text) && done
@@ -117,11 +118,10 @@ func numbersOf(s *metallbapi.IPAddressPoolStatus) numbers {
 
 // write makes the status of o, which has conditions now, say count (if o is a
 // pool) and reason. It says whether it does.
-func (m *Reporter) write(ctx context.Context, o client.Object, count numbers, conditions []metav1.Condition, reason lb.Reason) bool {
-	kind := metallb.AdvertisementKind
+func (m *Reporter) write(ctx context.Context, kind schema.GroupVersionKind, o client.Object, count numbers, conditions []metav1.Condition, reason lb.Reason) bool {
 	var have numbers
 	if p, ok := o.(*metallbapi.IPAddressPool); ok {
-		kind, have = metallb.PoolKind, numbersOf(&p.Status)
+		have = numbersOf(&p.Status)
 	}
 	m.told.Meet(o.GetUID(), conditions)
 	want := controller.WithReady(conditions, reason, time.Now())
@@ -139,7 +139,11 @@ func (m *Reporter) write(ctx context.Context, o client.Object, count numbers, co
 			return false
 		}
 	}
-	m.told.Tell(reference(o, kind), voice, reason)
+	if m.dropsConditions[kind.Kind] {
+		m.told.TellBare(reference(o, kind), voice, reason)
+	} else {
+		m.told.Tell(reference(o, kind), voice, reason)
+	}
 	return true
 }
 
@@ -165,6 +169,8 @@ func (m *Reporter) patch(ctx context.Context, kind schema.GroupVersionKind, o cl
 		m.dropsNumbers[kind.Kind] = !maps.Equal(numbersOf(&a.Status), count)
 	case *metallbapi.L2Advertisement:
 		kept = a.Status.Conditions
+	case *unstructured.Unstructured:
+		kept = conditionsOf(a)
 	}
 	m.dropsConditions[kind.Kind] = meta.FindStatusCondition(kept, controller.ConditionPoolReady) == nil
 	return nil

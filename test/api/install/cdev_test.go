@@ -141,6 +141,7 @@ func envoyProxyKind(t *testing.T) *unstructured.Unstructured {
 		"kubernetes": object(props{"envoyService": object(props{
 			"externalTrafficPolicy": text("Cluster", "Local"),
 			"loadBalancerClass":     text(),
+			"annotations":           {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: &apiextensionsv1.JSONSchemaProps{Type: "string"}}},
 			"patch": object(props{
 				"type":  text("StrategicMerge", "JSONMerge"),
 				"value": {Type: "object", XPreserveUnknownFields: ptr.To(true)},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +31,7 @@ func TestKinds(t *testing.T) {
 	t.Run("examples", func(t *testing.T) { examplesApply(t, c) })
 	t.Run("refusals", func(t *testing.T) { kindsRefuse(t, c) })
 	t.Run("manifests", func(t *testing.T) { manifestsApply(t, c) })
+	t.Run("values", func(t *testing.T) { valuesApply(t, c) })
 }
 
 // Everything that people may copy from the examples and the guides is accepted
@@ -76,7 +78,7 @@ func examplesApply(t *testing.T, c client.Client) {
 				continue
 			}
 			err := c.Create(t.Context(), o, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
-			if err != nil {
+			if there := o.GetKind() == "Namespace" && apierrors.IsAlreadyExists(err); err != nil && !there {
 				t.Errorf("%s: %s %s: %v", path, o.GetKind(), o.GetName(), err)
 			}
 		}
@@ -97,6 +99,35 @@ func manifestsApply(t *testing.T, c client.Client) {
 		for _, o := range all {
 			err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("test"), client.ForceOwnership)
 			if err != nil {
+				t.Errorf("%s: %s %s: %v", path, o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+}
+
+// What the chart makes of values is accepted by the API server, unknown fields being
+// errors. It does not have the kinds of the Prometheus operator.
+func valuesApply(t *testing.T, c client.Client) {
+	for _, name := range []string{"monitoring", "pools", "lb"} {
+		if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"charts/fairlead/testdata/everything.yaml", "charts/fairlead/testdata/podmonitor.yaml"} {
+		text, err := os.ReadFile(tree.Path(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := objects(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range all {
+			if o.GroupVersionKind().Group == "monitoring.coreos.com" || o.GetKind() == "CustomResourceDefinition" {
+				continue
+			}
+			o.SetName(o.GetName() + "-tried") // others are installed already
+			if err := c.Create(t.Context(), o, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
 				t.Errorf("%s: %s %s: %v", path, o.GetKind(), o.GetName(), err)
 			}
 		}

@@ -64,6 +64,7 @@ func TestRelease(t *testing.T) {
 	servesAService(t, c)
 	answersMetricsToReadersOnly(t, c, metricsPort)
 	agentsMayDoLittle(t, c)
+	peopleSeePoolsAndAgents(t, c)
 	if strings.Contains(log.String(), "forbidden") {
 		t.Errorf("the chart's rights do not suffice:\n%s", log)
 	}
@@ -84,9 +85,15 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// startAsDeployed runs the controller with the arguments and the configuration
-// of the Deployment, as its service account, until the test ends.
+// startAsDeployed runs the controller as the Deployment says until the test ends.
 func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *process.Log {
+	t.Helper()
+	return process.Start(t, exec.Command(tree.Binary(t, "fairlead"), asDeployed(t, api, c)...)).Log
+}
+
+// asDeployed returns the arguments that the Deployment has for the controller, with its
+// configuration and its service account outside of a pod.
+func asDeployed(t *testing.T, api *sandbox.API, c client.Client) []string {
 	t.Helper()
 	dir := t.TempDir()
 	var deployment appsv1.Deployment
@@ -107,10 +114,8 @@ func startAsDeployed(t *testing.T, api *sandbox.API, c client.Client) *process.L
 	for _, arg := range pod.Containers[0].Args {
 		args = append(args, strings.ReplaceAll(arg, pod.Containers[0].VolumeMounts[0].MountPath, dir))
 	}
-	args = append(args, "--namespace="+namespace, "--leader-elect-namespace="+namespace, // outside of a pod
+	return append(args, "--namespace="+namespace, "--leader-elect-namespace="+namespace,
 		"--kubeconfig="+kubeconfigOf(t, api, c, namespace, pod.ServiceAccountName, filepath.Join(dir, "kubeconfig")))
-
-	return process.Start(t, exec.Command(tree.Binary(t, "fairlead"), args...)).Log
 }
 
 // kubeconfigOf writes a kubeconfig with which path's reader is a service account.
@@ -219,6 +224,53 @@ func agentsMayDoLittle(t *testing.T, c client.Client) {
 		if review.Status.Allowed != want {
 			t.Errorf("an agent may %s %s/%s %s/%s: %t, want %t", ask.Verb, ask.Resource, ask.Subresource, ask.Namespace, ask.Name, review.Status.Allowed, want)
 		}
+	}
+}
+
+// peopleSeePoolsAndAgents: who may view or edit everything in the cluster may do so with
+// Pools and Agents; nobody but Fairlead writes Agents, and rights in one namespace are none
+// to objects without one.
+func peopleSeePoolsAndAgents(t *testing.T, c client.Client) {
+	t.Helper()
+	for _, role := range []string{"view", "edit", "admin"} {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "people-" + role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role}},
+		}
+		if err := c.Create(t.Context(), binding); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Delete(context.Background(), binding) }()
+	}
+	tenant := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tenant"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant"}},
+	}
+	if err := c.Create(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Delete(context.Background(), tenant) }()
+	type ask struct{ user, verb, resource string }
+	for a, want := range map[ask]bool{
+		{"view", "list", "pools"}: true, {"view", "list", "agents"}: true, {"view", "patch", "pools"}: false,
+		{"edit", "list", "agents"}: true, {"edit", "patch", "pools"}: true, {"edit", "delete", "pools"}: true, {"edit", "patch", "agents"}: false,
+		{"admin", "create", "pools"}: true, {"admin", "delete", "agents"}: false,
+		{"tenant", "list", "pools"}: false, {"tenant", "patch", "pools"}: false,
+	} {
+		eventually(t, fmt.Sprintf("%s may %s %s: %t", a.user, a.verb, a.resource, want), func(ctx context.Context) error {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: a.user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: a.verb, Group: "fairlead.io", Resource: a.resource},
+			}}
+			if err := c.Create(ctx, review); err != nil {
+				return err
+			}
+			if review.Status.Allowed != want {
+				return fmt.Errorf("allowed: %t", review.Status.Allowed)
+			}
+			return nil
+		})
 	}
 }
 

@@ -57,8 +57,8 @@
 // Of MetalLB's CRDs:
 //
 //	metallb install [PLURAL...] install MetalLB's kinds, or some of them; "bare": as MetalLB
-//	                            defines them, whose statuses have no conditions; every story
-//	                            begins with ours
+//	                            defines them, whose statuses have no conditions; "old": with
+//	                            BGPPeers of v1beta1 alone; every story begins with ours
 //	metallb remove              remove all of MetalLB's kinds
 //
 // NAME is namespace/name of a Service, the name of a Pool, or kind/name of an object

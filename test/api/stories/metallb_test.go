@@ -28,6 +28,7 @@ var metallbKinds = map[string]schema.GroupVersionKind{
 	"l2advertisement":    metallbapi.GroupVersion.WithKind("L2Advertisement"),
 	"configurationstate": metallbapi.GroupVersion.WithKind("ConfigurationState"),
 	"bgppeer":            {Group: metallbapi.GroupVersion.Group, Version: "v1beta2", Kind: "BGPPeer"},
+	"bgppeer.v1beta1":    metallbapi.GroupVersion.WithKind("BGPPeer"),
 	"bgpadvertisement":   metallbapi.GroupVersion.WithKind("BGPAdvertisement"),
 	"bfdprofile":         metallbapi.GroupVersion.WithKind("BFDProfile"),
 	"community":          metallbapi.GroupVersion.WithKind("Community"),
@@ -44,8 +45,11 @@ func (s *story) metallb(args []string) error {
 	case slices.Equal(args, []string{"install", "bare"}):
 		s.rig.InstallMetalLB(s.t, rig.BareMetalLBCRDs()...)
 		return nil
+	case slices.Equal(args, []string{"install", "old"}):
+		s.rig.InstallMetalLB(s.t, rig.OldMetalLBCRDs()...)
+		return nil
 	case len(args) == 0 || args[0] != "install":
-		return errors.New("usage: metallb install [bare | PLURAL...] | metallb remove")
+		return errors.New("usage: metallb install [bare | old | PLURAL...] | metallb remove")
 	case len(args) > 1:
 		crds = slices.DeleteFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 			return !slices.Contains(args[1:], crd.Spec.Names.Plural)

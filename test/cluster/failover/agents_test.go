@@ -34,13 +34,21 @@ var (
 	instances int
 )
 
-// launch starts an agent on a node.
-func launch(t *testing.T, node string) *agent {
+// launch starts an agent on a node, with further flags.
+func launch(t *testing.T, node string, flags ...string) *agent {
+	t.Helper()
+	return launchIn(t, node, nil, flags...)
+}
+
+// launchIn is launch with variables of the environment.
+func launchIn(t *testing.T, node string, environ []string, flags ...string) *agent {
 	t.Helper()
 	instances++
 	p := &agent{node: node, health: 20000 + instances, metrics: 25000 + instances, ended: make(chan struct{})}
-	cmd, err := cluster.ExecCommand(context.Background(), node, fairlead, "agent", "--kubeconfig", nodeKubeconfig, "--node-name", node, "--health-address", fmt.Sprintf("127.0.0.1:%d", p.health),
+	command := append(append([]string{"env"}, environ...), fairlead, "agent", "--kubeconfig", nodeKubeconfig, "--node-name", node, "--health-address", fmt.Sprintf("127.0.0.1:%d", p.health),
 		"--metrics-address", fmt.Sprintf("127.0.0.1:%d", p.metrics))
+	command = append(command, flags...)
+	cmd, err := cluster.ExecCommand(context.Background(), node, command...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +122,9 @@ func (p *agent) alive() bool {
 // signal sends a signal to the agent itself. nsenter stops and goes on with it.
 func (p *agent) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
+	if p.pid == 0 { // which is this process's own group
+		t.Fatalf("the agent on %s was not waited for", p.node)
+	}
 	if err := syscall.Kill(p.pid, s); err != nil {
 		t.Fatalf("signal the agent on %s: %v", p.node, err)
 	}
@@ -160,6 +171,16 @@ func agentsRun(t *testing.T, on ...string) {
 	}
 	for _, node := range on {
 		running[node].awaitReady(t)
+	}
+}
+
+// agentsStop ends the agents of nodes as kubelet does, if they run.
+func agentsStop(t *testing.T, on ...string) {
+	t.Helper()
+	for _, node := range on {
+		if p := running[node]; p != nil && p.alive() {
+			p.terminate(t)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -45,10 +46,20 @@ func TestClusterWithFairlead(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := everything(t, c)
+	var told strings.Builder
+	was := cluster.Progress
+	cluster.Progress = io.MultiWriter(os.Stderr, &told)
+	t.Cleanup(func() { cluster.Progress = was })
 	for _, again := range []bool{false, true} { // it can be repeated
 		if err := cluster.Install(t.Context()); err != nil {
 			t.Fatalf("install (again: %t): %v", again, err)
 		}
+	}
+	if !strings.Contains(told.String(), "\n  kubectl fairlead ui\n") {
+		t.Errorf("the live page is not offered at the end:\n%s", told.String())
+	}
+	if _, err := site.Shell(t.Context(), cluster, "kubectl fairlead ui --help"); err != nil {
+		t.Errorf("it is offered, but not there: %v", err)
 	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -62,6 +73,7 @@ func TestClusterWithFairlead(t *testing.T) {
 		}
 	}
 
+	drainAsPlanned(t, c)
 	if _, err := site.Shell(t.Context(), cluster, "helm uninstall fairlead --wait --namespace "+namespace); err != nil {
 		t.Fatal(err)
 	}

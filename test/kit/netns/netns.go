@@ -82,7 +82,7 @@ func locked(t testing.TB, f func() error) {
 
 // packages that programs are in.
 var packages = map[string]string{"ip": "iproute2", "nft": "nftables", "ping": "iputils-ping", "dnsmasq": "dnsmasq-base", "dhcpd": "isc-dhcp-server", "ovn-northd": "ovn-central",
-	"ovn-controller": "ovn-host", "ovs-vswitchd": "openvswitch-switch", "ethtool": "ethtool"}
+	"ovn-controller": "ovn-host", "ovs-vswitchd": "openvswitch-switch", "ethtool": "ethtool", "vtysh": "frr", "bird": "bird2", "chromium": "chromium", "jq": "jq", "openssl": "openssl"}
 
 // forbidServices keeps packages from starting their services while they are installed,
 // in the way that Debian has for it, unless the administrator has decided.

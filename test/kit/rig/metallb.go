@@ -124,9 +124,25 @@ func BareMetalLBCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	for _, crd := range crds {
 		for i := range crd.Spec.Versions {
 			prune(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
-			if kind := crd.Spec.Names.Kind; kind == "IPAddressPool" || kind == "L2Advertisement" {
-				delete(crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["status"].Properties, "conditions")
+			properties := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties
+			switch crd.Spec.Names.Kind {
+			case "IPAddressPool", "L2Advertisement":
+				delete(properties["status"].Properties, "conditions")
+			case "BGPPeer", "BGPAdvertisement", "BFDProfile", "Community":
+				properties["status"] = apiextensionsv1.JSONSchemaProps{Type: "object"}
 			}
+		}
+	}
+	return crds
+}
+
+// OldMetalLBCRDs are definitions as they were when BGPPeer had one version, v1beta1.
+func OldMetalLBCRDs() []*apiextensionsv1.CustomResourceDefinition {
+	crds := charts.MetalLBCRDs()
+	for _, crd := range crds {
+		if crd.Spec.Names.Kind == "BGPPeer" {
+			crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name != "v1beta1" })
+			crd.Spec.Versions[0].Storage = true
 		}
 	}
 	return crds

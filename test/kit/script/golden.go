@@ -73,16 +73,25 @@ func golden(t *testing.T, pattern string, shouldBe func(t *testing.T, text strin
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := shouldBe(t, string(text))
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if d := cmp.Diff(string(text), got); d != "" {
-				t.Errorf("%s (-want +got):\n%s", path, d)
-			}
+			File(t, path, shouldBe(t, string(text)))
 		})
+	}
+}
+
+// File compares a file with what it should be, or with -update writes that.
+func File(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(text), got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", path, d)
 	}
 }

@@ -11,43 +11,49 @@ import (
 	"fairlead.io/api/metallb"
 )
 
-// unserved are the kinds of MetalLB that have no effect here. They are defined so
-// that whole manifests of MetalLB can be applied, and keep whatever they are given.
-var unserved = []struct {
+// opaque are MetalLB's kinds about BGP. Their objects keep whatever they are given, and are
+// checked when they are read: one with a bad value is reported, and hides no others.
+var opaque = []struct {
 	kind, plural string
 	versions     []string // the one that is stored first
 	columns      []apiextensionsv1.CustomResourceColumnDefinition
 }{
 	{"BGPPeer", "bgppeers", []string{"v1beta2", "v1beta1"}, []apiextensionsv1.CustomResourceColumnDefinition{
 		column("Address", "string", ".spec.peerAddress"), column("ASN", "string", ".spec.peerASN"),
-		column("BFD Profile", "string", ".spec.bfdProfile"), column("Multi Hops", "string", ".spec.ebgpMultiHop"),
+		column("BFD Profile", "string", ".spec.bfdProfile"), column("Multi Hops", "string", ".spec.ebgpMultiHop"), ready, reason,
 	}},
 	{"BGPAdvertisement", "bgpadvertisements", []string{"v1beta1"}, []apiextensionsv1.CustomResourceColumnDefinition{
 		column("IPAddressPools", "string", ".spec.ipAddressPools"), column("IPAddressPool Selectors", "string", ".spec.ipAddressPoolSelectors"),
-		column("Peers", "string", ".spec.peers"),
+		column("Peers", "string", ".spec.peers"), ready, reason,
 	}},
 	{"BFDProfile", "bfdprofiles", []string{"v1beta1"}, []apiextensionsv1.CustomResourceColumnDefinition{
 		column("Passive Mode", "boolean", ".spec.passiveMode"), column("Transmit Interval", "integer", ".spec.transmitInterval"),
-		column("Receive Interval", "integer", ".spec.receiveInterval"), column("Detect Multiplier", "integer", ".spec.detectMultiplier"),
+		column("Receive Interval", "integer", ".spec.receiveInterval"), column("Detect Multiplier", "integer", ".spec.detectMultiplier"), ready, reason,
 	}},
-	{"Community", "communities", []string{"v1beta1"}, nil},
+	{"Community", "communities", []string{"v1beta1"}, []apiextensionsv1.CustomResourceColumnDefinition{ready, reason}},
 	{"ServiceBGPStatus", "servicebgpstatuses", []string{"v1beta1"}, []apiextensionsv1.CustomResourceColumnDefinition{
 		column("Node", "string", ".status.node"), column("Service Name", "string", ".status.serviceName"),
 		column("Service Namespace", "string", ".status.serviceNamespace"),
 	}},
 }
 
+// What MetalLB's own definitions do not show.
+var (
+	ready  = column("Ready", "string", `.status.conditions[?(@.type=="Ready")].status`)
+	reason = column("Reason", "string", `.status.conditions[?(@.type=="Ready")].reason`)
+)
+
 func column(name, kind, path string) apiextensionsv1.CustomResourceColumnDefinition {
 	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: kind, JSONPath: path}
 }
 
-// unservedKinds makes the CRDs of unserved, beside those made from types.
-func unservedKinds() (files, error) {
+// opaqueKinds makes the CRDs of opaque, beside those made from types.
+func opaqueKinds() (files, error) {
 	made := files{}
 	group := metallb.GroupVersion.Group
-	for _, k := range unserved {
+	for _, k := range opaque {
 		anything := true
-		opaque := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &anything}
+		anyObject := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &anything}
 		crd := apiextensionsv1.CustomResourceDefinition{
 			TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
 			ObjectMeta: metav1.ObjectMeta{Name: k.plural + "." + group, Annotations: map[string]string{}},
@@ -63,10 +69,10 @@ func unservedKinds() (files, error) {
 				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 					Type: "object",
-					Description: k.kind + " is one of MetalLB's custom resources for BGP, which Fairlead does not support.\n" +
-						"Fairlead keeps the objects and ignores them. Use an L2Advertisement instead.",
+					Description: k.kind + " is one of MetalLB's custom resources for BGP. Its fields are as in MetalLB's documentation.\n" +
+						"An object with a value that cannot be used has the reason in its condition Ready, and affects no other.",
 					Properties: map[string]apiextensionsv1.JSONSchemaProps{
-						"apiVersion": {Type: "string"}, "kind": {Type: "string"}, "metadata": {Type: "object"}, "spec": opaque, "status": opaque,
+						"apiVersion": {Type: "string"}, "kind": {Type: "string"}, "metadata": {Type: "object"}, "spec": anyObject, "status": anyObject,
 					},
 				}},
 			})

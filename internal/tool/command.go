@@ -1,0 +1,170 @@
+// Package tool has the commands for people: kubectl fairlead, and fairlead itself. They
+// read the cluster once, ask package snapshot, and print its answer as text, JSON or
+// YAML. They write nothing to the cluster, except for "check --on-nodes".
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"fairlead.io/internal/config"
+	"fairlead.io/internal/snapshot"
+)
+
+// Exit is an error that is only an exit code: everything has been said.
+type Exit snapshot.Health
+
+func (e Exit) Error() string {
+	if snapshot.Health(e) == snapshot.Problems {
+		return "there are problems"
+	}
+	return "not everything is known"
+}
+
+// ExitCode of an error of a command: 0 healthy, 1 problems, 2 unknown, as when the
+// cluster cannot be read.
+func ExitCode(err error) int {
+	var e Exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return int(e)
+	}
+	return int(snapshot.Unknown)
+}
+
+// options that all commands have.
+type options struct {
+	version                        string
+	kubeconfig, context, namespace string
+	configFile, metallbNamespace   string
+	output                         string
+	timeout                        time.Duration
+	// brief makes at most ten lists; routes has all objects about BGP read.
+	brief, routes bool
+	clouds        map[config.Backend]snapshot.Cloud
+}
+
+// Commands returns all commands for people.
+func Commands(version string) []*cobra.Command {
+	all := []*cobra.Command{newStatus(version), newWhy(version), newIP(version), newPlan(version), newCheck(version), newMigrate(version), newBundle(version), newUI(version)}
+	for _, c := range all {
+		c.SilenceUsage, c.SilenceErrors = true, true
+	}
+	return all
+}
+
+// add adds the flags of commands that print an answer.
+func (o *options) add(c *cobra.Command) {
+	o.connection(c)
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// connection adds the flags that all commands have.
+func (o *options) connection(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: the current one)")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of Services that are named without one (default: that of the context)")
+	f.StringVar(&o.configFile, "config", "", "configuration file of the controller (default: read from the controller's pod)")
+	f.StringVar(&o.metallbNamespace, "metallb-namespace", "", "namespace of MetalLB's objects (default: read from the controller's pod)")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long reading the cluster may take")
+}
+
+// client returns how to reach the API server, and the namespace of the context.
+func (o *options) client() (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context, Context: clientcmdapi.Context{Namespace: o.namespace}})
+	c, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, "", errors.New("unknown: no cluster to ask: there is no kubeconfig; name one with --kubeconfig or $KUBECONFIG")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("unknown: no cluster to ask: %w", err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("unknown: no cluster to ask: %w", err)
+	}
+	c.UserAgent = "kubectl-fairlead/" + o.version
+	c.QPS, c.Burst = 50, 100
+	return c, namespace, nil
+}
+
+func (o *options) checkOutput() error {
+	if o.output != "text" && o.output != "json" && o.output != "yaml" {
+		return fmt.Errorf("--output is %q, must be text, json or yaml", o.output)
+	}
+	return nil
+}
+
+// read reads the cluster.
+func (o *options) read(ctx context.Context) (s *snapshot.Snapshot, namespace string, err error) {
+	if err := o.checkOutput(); err != nil {
+		return nil, "", err
+	}
+	from := snapshot.Options{MetalLBNamespace: o.metallbNamespace, Clouds: o.clouds, Brief: o.brief, Projects: !o.brief, Routes: o.routes}
+	if o.configFile != "" {
+		if from.Config, err = config.Load(o.configFile); err != nil {
+			return nil, "", err
+		}
+	}
+	if from.REST, namespace, err = o.client(); err != nil {
+		return nil, "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if s, err = snapshot.Read(ctx, from); err != nil {
+		return nil, "", fmt.Errorf("unknown: %w", err)
+	}
+	return s, namespace, nil
+}
+
+// answer is what a command prints.
+type answer interface{ Health() snapshot.Health }
+
+// print prints an answer, and returns what it comes to as an Exit.
+func (o *options) print(c *cobra.Command, kind string, a answer, text func(*page)) error {
+	out := c.OutOrStdout()
+	if o.output == "text" {
+		text(newPage(out))
+	} else if err := document(out, o.output, kind, a); err != nil {
+		return err
+	}
+	if h := a.Health(); h != snapshot.Healthy {
+		return Exit(h)
+	}
+	return nil
+}
+
+// terminal returns the width of a terminal, and whether out is one.
+func terminal(out io.Writer) (width int, is bool) {
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	return width, err == nil
+}
+
+// Message is what to tell of an error of a command; "" if all has been said.
+func Message(err error) string {
+	var e Exit
+	if err == nil || errors.As(err, &e) {
+		return ""
+	}
+	return "fairlead: " + err.Error()
+}
