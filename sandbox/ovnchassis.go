@@ -19,6 +19,16 @@ const ProviderNetwork = "ext-cloud"
 
 func (c *Cluster) chassisDir(n host) string { return c.path("nodes", n.name, "ovs") }
 
+// OnChassis runs a program that finds a node's Open vSwitch and ovn-controller by the
+// variables OVS_RUNDIR and OVN_RUNDIR.
+func (c *Cluster) OnChassis(ctx context.Context, nodeName, program string, args ...string) (string, error) {
+	n, err := c.node(nodeName)
+	if err != nil {
+		return "", err
+	}
+	return c.run(ctx, n.name, ovsEnv(c.chassisDir(n)), program, args...)
+}
+
 // vsctl changes the configuration of a node's Open vSwitch.
 func (c *Cluster) vsctl(ctx context.Context, n host, args ...string) error {
 	dir := c.chassisDir(n)
@@ -91,6 +101,15 @@ func (c *Cluster) startChassis(ctx context.Context, n host) error {
 				}
 			}
 			return nil
+		},
+		// ovn-controller asks what the switch can do when it starts. It would have every
+		// connection of a VM translated to itself, and Open vSwitch 3.1 ends in user space
+		// (an assertion in conn_update_state) when a client uses a port of such a connection
+		// again soon: after another chassis has become the gateway, for example.
+		func() error {
+			_, err := c.OnChassis(ctx, n.name, "ovs-appctl", "--timeout=60", "-t", filepath.Join(dir, "vswitchd.ctl"),
+				"dpif/set-dp-features", integration, "ct_zero_snat", "false")
+			return err
 		},
 		func() error {
 			return c.startDaemon(ctx, daemon{host: n.name, dir: dir, name: "ovn-controller", files: "controller", args: []string{socket}})

@@ -277,6 +277,11 @@ func get(ctx context.Context, host string, at netip.Addr, port int) (reply, erro
 // have seen the host as what it is.
 func answers(t *testing.T, host string, at netip.Addr, port int, seenAs netip.Addr, wanted ...string) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			showNetwork(t, host, at)
+		}
+	}()
 	seen := map[string]bool{}
 	eventually(t, fmt.Sprintf("%v answer %s at %s", wanted, host, at), func() error {
 		r, err := get(t.Context(), host, at, port)

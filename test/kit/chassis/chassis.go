@@ -65,6 +65,12 @@ func Start(t testing.TB, nb *northbound.Server) *Chassis {
 		"--", "add-br", outside, "--", "set", "bridge", outside, "datapath_type=netdev",
 		"--", "add-br", inside, "--", "set", "bridge", inside, "datapath_type=netdev", "fail-mode=secure")
 	c.start("ovs-vswitchd", "--disable-system", "unix:"+c.path("sock"), "--unixctl="+c.path("vswitchd.ctl"))
+	// Without it, Open vSwitch 3.1 may end when a client uses a port again: see the
+	// sandbox's chassis.
+	netns.Eventually(t, time.Minute, "the switch has "+inside, func() bool {
+		_, err := c.ns.Try("ovs-appctl", "--timeout=5", "-t", c.path("vswitchd.ctl"), "dpif/set-dp-features", inside, "ct_zero_snat", "false")
+		return err == nil
+	})
 	c.start("ovn-controller", "unix:"+c.path("sock"))
 	return c
 }
