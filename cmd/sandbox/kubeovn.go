@@ -35,7 +35,8 @@ func kubeOVNCommand() *cobra.Command {
 				return err
 			}
 			network, err := kubeovn.NewNetwork(config, func(ctx context.Context, args ...string) (string, error) {
-				out, err := exec.CommandContext(ctx, "ovn-nbctl", append([]string{"--timeout=30", "--db=" + northbound}, args...)...).Output()
+				// A command that meets the end of the leader may wait for long. Another one does not.
+				out, err := exec.CommandContext(ctx, "ovn-nbctl", append([]string{"--timeout=5", "--db=" + northbound}, args...)...).Output()
 				if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 					err = fmt.Errorf("ovn-nbctl %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
 				}
