@@ -45,12 +45,12 @@ func run(ctx context.Context, dirs []string, jobs int, only string) error {
 		if err != nil {
 			return err
 		}
-		survivors, tested, err := p.test(ctx, jobs, only)
+		r, err := p.test(ctx, jobs, only)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
-		noticed, same := tested-len(survivors), 0
-		for _, m := range survivors {
+		noticed, same := r.tested-len(r.survivors), 0
+		for _, m := range r.survivors {
 			if _, ok := excused[m.key()]; ok {
 				same++
 				continue
@@ -58,13 +58,13 @@ func run(ctx context.Context, dirs []string, jobs int, only string) error {
 			fmt.Printf("%s:%d:%d: %s\n", m.File, m.Line, m.Column, m.key().change())
 		}
 		for k := range excused {
-			if strings.HasPrefix(k.file, p.dir+"/") && only == "" && !contains(survivors, k) {
+			if strings.HasPrefix(k.file, p.dir+"/") && only == "" && !contains(r.survivors, k) {
 				fmt.Printf("%s: %s: a test notices this; remove it from %s\n", k.file, k.change(), excusesFile)
 			}
 		}
-		share := 100 * float64(noticed) / float64(max(1, tested-same))
-		fmt.Printf("%s: %d mutants, %d noticed, %d survived, %d change nothing: %.1f %% in %s\n",
-			p.dir, tested, noticed, len(survivors)-same, same, share, time.Since(began).Round(time.Second))
+		share := 100 * float64(noticed) / float64(max(1, r.tested-same))
+		fmt.Printf("%s: %d mutants, %d noticed (%d by not ending), %d survived, %d change nothing: %.1f %% in %s\n",
+			p.dir, r.tested, noticed, r.late, len(r.survivors)-same, same, share, time.Since(began).Round(time.Second))
 		if share < enough {
 			bad = append(bad, p.dir)
 		}

@@ -86,12 +86,12 @@ func TestMutantsAreNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	survivors, tested, err := p.test(t.Context(), 1, "")
+	r, err := p.test(t.Context(), 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tested != 2 || len(survivors) != 1 || survivors[0].New != "n >= 2" {
-		t.Errorf("of %d survived %v", tested, survivors)
+	if r.tested != 2 || r.late != 0 || len(r.survivors) != 1 || r.survivors[0].New != "n >= 2" {
+		t.Errorf("got %+v", r)
 	}
 }
 

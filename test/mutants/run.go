@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -53,23 +54,30 @@ func mutantSub[T mutantNumeric](n int, a, b T) T {
 }
 `
 
+// result of the tests with all mutants.
+type result struct {
+	survivors []mutant
+	tested    int
+	late      int // those that did not end in time; they count as noticed
+}
+
 // test builds the package's tests with all mutants in them, runs them for each mutant, and
-// returns those with which all tests pass, and how many it ran.
-func (p *pkg) test(ctx context.Context, jobs int, only string) (survivors []mutant, tested int, err error) {
+// returns those with which all tests pass.
+func (p *pkg) test(ctx context.Context, jobs int, only string) (out result, err error) {
 	dir, err := os.MkdirTemp("", "fairlead-mutants-")
 	if err != nil {
-		return nil, 0, err
+		return out, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary, err := p.build(ctx, dir)
 	if err != nil {
-		return nil, 0, err
+		return out, err
 	}
 	began := time.Now()
-	if out, err := p.tests(ctx, binary, 0, time.Hour); err != nil {
-		return nil, 0, fmt.Errorf("the tests fail without any mutant: %w\n%s", err, out)
+	if text, err := p.tests(ctx, binary, 0, time.Hour); err != nil {
+		return out, fmt.Errorf("the tests fail without any mutant: %w\n%s", err, text)
 	}
-	limit := patience*time.Since(began) + 5*time.Second
+	limit := patience*time.Since(began) + 20*time.Second
 
 	var mu sync.Mutex
 	var working sync.WaitGroup
@@ -77,24 +85,28 @@ func (p *pkg) test(ctx context.Context, jobs int, only string) (survivors []muta
 	for range jobs {
 		working.Go(func() {
 			for m := range next {
-				if _, err := p.tests(ctx, binary, m.ID, limit); err == nil {
-					mu.Lock()
-					survivors = append(survivors, m)
-					mu.Unlock()
+				_, err := p.tests(ctx, binary, m.ID, limit)
+				mu.Lock()
+				switch {
+				case err == nil:
+					out.survivors = append(out.survivors, m)
+				case errors.Is(err, context.DeadlineExceeded):
+					out.late++
 				}
+				mu.Unlock()
 			}
 		})
 	}
 	for _, m := range p.mutants {
 		if only == "" || only == filepath.Base(m.File) {
-			tested++
+			out.tested++
 			next <- m
 		}
 	}
 	close(next)
 	working.Wait()
-	slices.SortFunc(survivors, func(a, b mutant) int { return a.ID - b.ID })
-	return survivors, tested, ctx.Err()
+	slices.SortFunc(out.survivors, func(a, b mutant) int { return a.ID - b.ID })
+	return out, ctx.Err()
 }
 
 // build writes the files with the mutants beside the tree, and compiles the tests with them.
@@ -138,5 +150,8 @@ func (p *pkg) tests(ctx context.Context, binary string, number int, limit time.D
 	c.Stdout, c.Stderr = &out, &out
 	c.WaitDelay = time.Second
 	err := c.Run()
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
 	return out.Bytes(), err
 }
