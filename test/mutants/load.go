@@ -15,6 +15,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // pkg is a package with all its mutants.
@@ -23,6 +25,8 @@ type pkg struct {
 	name    string
 	files   map[string][]byte // with all mutants in them, by path
 	mutants []mutant
+	// flags of its tests.
+	flags []string
 }
 
 // load reads the package in dir, and makes its mutants.
@@ -50,6 +54,9 @@ func load(ctx context.Context, dir string) (*pkg, error) {
 			p.name, names = l.Name, l.GoFiles
 		}
 	}
+	if p.flags, err = flags(ctx, dir); err != nil {
+		return nil, err
+	}
 	sources := map[string][]byte{}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
@@ -58,6 +65,16 @@ func load(ctx context.Context, dir string) (*pkg, error) {
 		}
 	}
 	return p, p.mutate(sources, func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+}
+
+// flags keep property tests from looking for the shortest failure, which takes half a minute, and
+// from writing it beside the tests.
+func flags(ctx context.Context, dir string) ([]string, error) {
+	out, err := output(exec.CommandContext(ctx, "go", "list", "-test", "-deps", "./"+dir))
+	if err != nil || !slices.Contains(strings.Fields(string(out)), "pgregory.net/rapid") {
+		return nil, err
+	}
+	return []string{"-rapid.nofailfile", "-rapid.shrinktime=0s"}, nil
 }
 
 // mutate makes the mutants of sources, which are files by path. Lookup opens the export

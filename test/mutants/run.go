@@ -143,7 +143,7 @@ func (p *pkg) build(ctx context.Context, dir string) (binary string, err error) 
 func (p *pkg) tests(ctx context.Context, binary string, number int, limit time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c := exec.CommandContext(ctx, "prlimit", "--as="+strconv.Itoa(memory), binary, "-test.failfast")
+	c := exec.CommandContext(ctx, "prlimit", append([]string{"--as=" + strconv.Itoa(memory), binary, "-test.failfast"}, p.flags...)...)
 	c.Dir = p.dir
 	c.Env = append(os.Environ(), variable+"="+strconv.Itoa(number), "GOMAXPROCS=2")
 	var out bytes.Buffer
