@@ -25,7 +25,9 @@ func asksFor(annotations words, r lb.Request) lb.Request {
 	if r.Voice == "" {
 		r.Voice = lb.Native
 	}
-	r.Dialects = []lb.Dialect{lb.Native, Name, "kube-vip"}
+	if r.Dialects == nil {
+		r.Dialects = []lb.Dialect{lb.Native, Name, "kube-vip"}
+	}
 	(&Reading{}).Amend(&r, &lb.Service{Annotations: annotations}, compat.Class{})
 	return r
 }
@@ -55,6 +57,9 @@ func TestAmend(t *testing.T) {
 		{name: "a pool by its old name", annotations: words{oldPrefix + strings.TrimPrefix(AnnotationAddressPool, prefix): "lan"}, check: func(r lb.Request) bool { return r.Voice == Name && r.Pool == "lan" }},
 		{name: "an empty annotation speaks MetalLB's words", annotations: words{AnnotationShare: ""}, check: func(r lb.Request) bool { return r.Voice == Name && r.ShareKey == "" }},
 		{name: "a pool of ours", before: lb.Request{Pool: "edge"}, check: func(r lb.Request) bool { return r.Pool == "edge" && r.Dialects[0] == lb.Native }},
+		{name: "a pool of ours, MetalLB's first", before: lb.Request{Pool: "edge", Dialects: []lb.Dialect{Name, lb.Native}}, check: func(r lb.Request) bool { return r.Dialects[0] == lb.Native }},
+		{name: "no pool, MetalLB's first", before: lb.Request{Dialects: []lb.Dialect{Name, lb.Native}}, check: func(r lb.Request) bool { return r.Dialects[0] == Name }},
+		{name: "both the same, MetalLB's first", annotations: words{AnnotationAddressPool: "edge"}, before: lb.Request{Pool: "edge", Dialects: []lb.Dialect{Name, lb.Native}}, check: func(r lb.Request) bool { return r.Dialects[0] == Name }},
 		{name: "the same pool", annotations: words{AnnotationAddressPool: "edge"}, before: lb.Request{Pool: "edge"}, check: func(r lb.Request) bool { return r.Pool == "edge" && r.Dialects[0] == lb.Native }},
 		{name: "two pools", annotations: words{AnnotationAddressPool: "lan"}, before: lb.Request{Pool: "edge"}, invalid: `fairlead.io/pool requests "edge", and annotation metallb.io/address-pool requests "lan"`},
 		{name: "a key", annotations: words{AnnotationShare: "k"}, check: func(r lb.Request) bool { return r.ShareKey == "k" }},
