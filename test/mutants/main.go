@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,7 +22,7 @@ import (
 const enough = 95
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	jobs := flag.Int("jobs", 1, "how many mutants to test at the same time")
 	file := flag.String("file", "", "only mutants of the file with this name")
