@@ -109,7 +109,10 @@ func (p *pkg) mutate(sources map[string][]byte, lookup importer.Lookup) error {
 	return nil
 }
 
+// output of a command of Go, which builds without C, as make does: the packages of the tree are
+// in its cache then.
 func output(c *exec.Cmd) ([]byte, error) {
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	out, err := c.Output()
