@@ -40,9 +40,9 @@ func (s storm) rage(t *testing.T, l *ledger) {
 	}
 	g := newGateway(t)
 	process.Storm(s.kills, func() *process.Process {
-		// A write that was under way when its controller was killed may be done later than
-		// its successor reads everything. The Lease takes care of that: it is longer than the
-		// server works on a request. Here there is none. TestLateWrite has such writes.
+		// A write that was under way when its controller was killed may be done after its
+		// successor has read everything. With leader election, the successor waits for the
+		// Lease before. Here it waits for the writes; TestLateWrite does not.
 		g.quiet(t)
 		return g.launch(t, binary, append(s.args, "--log-level=warn")...)
 	}, func() {
