@@ -14,7 +14,7 @@ GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -shuffle=on -timeo
 # detector needs several times as much.
 UNRACED := ^Test(Simulated|StreamsWithoutTheKey)
 FUZZTIME := 60s
-.PHONY: help build plugin kube image up down docs test fuzz bench reproduce check generate clean gcc qemu
+.PHONY: help build plugin kube image up down docs test fuzz mutants bench reproduce check generate clean gcc qemu
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
 		execs=$$(grep -oE 'execs: [0-9]+' <<<"$$out" | tail -n 1); targets=$$((targets + 1)); inputs=$$((inputs + $${execs#execs: })); \
 	done < <(grep -rnoE '^func Fuzz[[:alnum:]]+' --include='*_test.go' $(filter-out bin kube,$(patsubst %/,%,$(wildcard */)))); \
 	echo "$$targets fuzz targets, $$inputs inputs: nothing failed"
+
+mutants: ## list the changes of one operator in PKG (internal/elect) that its unit tests do not notice (JOBS at a time)
+	nice go run ./test/mutants -jobs $(or $(JOBS),1) $(or $(PKG),internal/elect)
 
 bench: kube ## run the benchmarks
 	go run ./test/bench

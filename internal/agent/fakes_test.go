@@ -127,6 +127,8 @@ type fakeGroup struct {
 	mine    []member.Claim
 	left    bool
 	changed chan struct{}
+	// published is how often own claims were set.
+	published int
 }
 
 func newFakeGroup(self string, others ...string) *fakeGroup {
@@ -214,6 +216,7 @@ func (g *fakeGroup) SetClaims(own []member.Claim) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mine = slices.Clone(own)
+	g.published++
 }
 
 func (g *fakeGroup) Changed() <-chan struct{} { return g.changed }
@@ -248,6 +251,7 @@ type fakeAnnouncer struct {
 	asked  int  // surveys
 	heard  int  // reminders
 	news   chan News
+	commit func() // if set, called by Commit
 	closed chan struct{}
 	once   sync.Once
 	ran    sync.WaitGroup
@@ -259,8 +263,13 @@ func newFakeAnnouncer() *fakeAnnouncer {
 
 func (f *fakeAnnouncer) Protocol() string   { return "layer2" }
 func (f *fakeAnnouncer) Follow([]link.Link) {}
-func (f *fakeAnnouncer) Commit()            {}
 func (f *fakeAnnouncer) News() <-chan News  { return f.news }
+
+func (f *fakeAnnouncer) Commit() {
+	if f.commit != nil {
+		f.commit()
+	}
+}
 
 func (f *fakeAnnouncer) Own(addr netip.Addr, ifaces []string) {
 	f.mu.Lock()

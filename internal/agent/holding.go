@@ -249,6 +249,27 @@ func (a *agent) fail(addr netip.Addr, h *holding, err error, now time.Time) {
 	h.unfit, a.claimsDirty, a.reportDirty, a.postponed = true, true, true, true
 }
 
+// maxNews is how much news of the announcer one turn of the loop takes over: a LAN on
+// which much is said must not keep the loop from renewing fences.
+const maxNews = 1000
+
+// hearAll takes over n and all news that wait behind it. Probes of many addresses end at
+// the same moment, and each turn of the loop costs time for all addresses of the node.
+func (a *agent) hearAll(n News, now time.Time) {
+	a.hear(n, now)
+	for range maxNews - 1 {
+		select {
+		case n = <-a.announcer.News():
+		default:
+			return
+		}
+		if !n.Probe && len(a.rising) > 0 {
+			a.apply(now) // another host may speak of an address that was found free
+		}
+		a.hear(n, now)
+	}
+}
+
 // hear takes over what the announcer has heard.
 func (a *agent) hear(n News, now time.Time) {
 	switch {

@@ -57,7 +57,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.failure = a.kernel.Err()
 			return
 		case n := <-a.announcer.News():
-			a.hear(n, time.Now())
+			a.hearAll(n, time.Now())
 		case <-a.routers.News():
 			a.reportDirty = true
 		case n := <-a.leases.News():

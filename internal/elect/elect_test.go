@@ -193,6 +193,8 @@ func TestOutcomeIsToldInASentence(t *testing.T) {
 		{Outcome{Why: NoNode}, "No node can announce it, because there is none."},
 		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive, ""}, {"b", NotSelected, ""}, {"c", NotAlive, ""}}},
 			"No node can announce it: b is not selected by any nodeSelectors; a, c: each does not answer."},
+		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive, ""}, {"b", NotAlive, ""}, {"c", NotAlive, ""}}},
+			"No node can announce it: a, b, c: each does not answer."},
 		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", NotAlive, ""}, {"b", NotAlive, ""}, {"c", NotAlive, ""}, {"d", NotAlive, ""}, {"e", NotAlive, ""}}},
 			"No node can announce it: a, b, c and 2 more: each does not answer."},
 		{Outcome{Why: NoNode, Refusals: []Refusal{{"a", Silenced, "eth0: mute"}, {"b", KernelRefuses, ""}, {"c", Silenced, "eth1: mute"}, {"d", Silenced, "eth0: mute"}}},
@@ -231,6 +233,7 @@ func TestTask(t *testing.T) {
 		{"another's, who is not ready", Outcome{Owner: "x", Epoch: 4}, []Claim{{"me", 3, true}, {"x", 4, false}}, HandOver},
 		{"another's, who has not bid enough", Outcome{Owner: "x", Epoch: 4}, []Claim{{"me", 3, true}, {"x", 2, true}}, HandOver},
 		{"another's, who has it", Outcome{Owner: "x", Epoch: 4}, []Claim{{"me", 3, true}, {"x", 4, true}}, Drop},
+		{"another's, who claims it with our epoch", Outcome{Owner: "x", Epoch: 3}, []Claim{{"me", 3, true}, {"x", 3, true}}, Drop},
 		{"nobody's", Outcome{}, []Claim{{"me", 3, true}}, Drop},
 		{"nobody's and not held", Outcome{}, nil, Nothing},
 	} {

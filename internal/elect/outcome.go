@@ -94,7 +94,7 @@ func tell(refusals []Refusal) string {
 			parts = append(parts, names[0]+" "+why)
 		case n > most:
 			parts = append(parts, fmt.Sprintf("%s and %d more: each %s", strings.Join(names[:most], ", "), n-most, why))
-		case n > 1:
+		default:
 			parts = append(parts, fmt.Sprintf("%s: each %s", strings.Join(names, ", "), why))
 		}
 	}

@@ -61,4 +61,9 @@ func TestAnnounces(t *testing.T) {
 	if o := Routed(address(func(a *Address) { a.AnyServing = false }), []Node{node("iris1")}); o.Why != NoEndpoint {
 		t.Errorf("without a pod: %s", o)
 	}
+	// A route is for one Service, whatever advertisements on the LAN may be for.
+	shared := address(func(a *Address) { a.Unshareable = true }).ForRoutes([]lb.Route{{}})
+	if o := Elect(shared, []Node{node("iris1")}, nil); o.Owner != "iris1" {
+		t.Errorf("shared, with serviceSelectors on the LAN: %s", o)
+	}
 }

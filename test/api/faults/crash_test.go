@@ -6,8 +6,8 @@ import (
 )
 
 // TestKilledAHundredTimes kills the controller with SIGKILL a hundred times
-// while Services come and go. There is one at a time, so but for writes in flight
-// no two Services have one address, and none ever loses its address.
+// while Services come and go. There is one at a time, so no two Services have one
+// address, and none ever loses its address.
 func TestKilledAHundredTimes(t *testing.T) {
 	theRig.Clean(t)
 	createPool(t, "storm", "10.1.0.0/24")
