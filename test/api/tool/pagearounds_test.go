@@ -78,9 +78,9 @@ kubectl create configmap kubevip --namespace kube-system --from-literal=cidr-glo
 kubectl create service loadbalancer web --tcp=80 --dry-run=client -o json | jq '.metadata.annotations["kube-vip.io/loadbalancerIPs"] = "192.0.2.5" | .metadata.labels.implementation = "kube-vip"' | kubectl apply -f -
 kubectl patch service web --subresource=status --type=merge -p '{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.5"}]}}}'` + served
 
-// served are pods that serve, for the Services web and nginx-lb.
+// served are pods that serve, for the Services of all sessions.
 const served = `
-for name in web nginx-lb; do
+for name in web nginx-lb hello; do
   kubectl apply -f - <<END
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: $name, labels: {kubernetes.io/service-name: $name}}, addressType: IPv4, endpoints: [{addresses: [10.244.0.7], nodeName: node1, conditions: {ready: true}}]}
 END
@@ -150,7 +150,7 @@ metadata: {name: "system:cloud-controller-manager"}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:cloud-controller-manager"}
 subjects: [{kind: ServiceAccount, namespace: kube-system, name: cloud-controller-manager}]
 END
-kubectl apply -f config.yml`
+kubectl apply -f config.yml` + served
 
 // withCSCCM has CloudSigma's own controller, and a pod of it.
 const withCSCCM = `kubectl create deployment csccm-metal --image=registry.example/cloudsigma-ccm:1 --replicas=1
@@ -243,6 +243,6 @@ kubectl create secret generic metal-kubeconfig --namespace tenants --from-file=v
 	{page: cloudsigmaPage, command: "helm install fairlead charts/fairlead --namespace kube-system --set cloudsigma.enabled=true --set clusterName=metal --set controller.replicas=0", before: "helm uninstall metal --namespace tenants --wait"},
 	{page: cloudsigmaPage, command: "kubectl delete service", before: "kubectl create service loadbalancer nginx-lb --tcp=80"},
 	{page: fromCloudsigmaPage, command: "kubectl fairlead migrate --from cloudsigma --output json", before: withCSCCM},
-	{page: fromCloudsigmaPage, command: "kubectl fairlead migrate --from cloudsigma --verify", want: []string{"✓ Services: 1 of 1"}},
+	{page: fromCloudsigmaPage, command: "kubectl fairlead migrate --from cloudsigma --verify", want: []string{"✓ Services: 1 of 1"}, after: "kubectl get agents -o yaml; kubectl get service nginx-lb -o yaml"},
 	{page: fromCloudsigmaPage, command: "kubectl get pods --namespace kube-system --selector app=cloudsigma-lb-ip --output wide", nth: 2, before: "kubectl run lb-ip-192-0-2-10 --namespace kube-system --image=registry.example/alpine:3 --labels=app=cloudsigma-lb-ip"},
 }

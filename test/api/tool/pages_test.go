@@ -238,8 +238,10 @@ func (g *ground) keyed(text string) (string, error) {
 	c.Dir, c.Env, c.WaitDelay = g.dir, g.shell, time.Second
 	out, err := c.CombinedOutput()
 	g.Logf("$ %s\n%s", text, out)
-	// No kubelet starts pods here, so those of before an upgrade stay.
-	asksKubelet := strings.Contains(string(out), ":10250") || strings.Contains(string(out), "not have a host assigned") || strings.Contains(string(out), "not have a named port")
+	asksKubelet := slices.ContainsFunc([]string{
+		":10250", "( pods/log ", "no preferred addresses found",
+		"not have a host assigned", "not have a named port", // no kubelet starts pods here, so those of before an upgrade stay
+	}, func(answer string) bool { return strings.Contains(string(out), answer) })
 	reports := strings.HasPrefix(text, "kubectl fairlead ") && c.ProcessState.ExitCode() == 1 // problems, which are not the command's
 	if endless && (ctx.Err() != nil || asksKubelet) || reports {
 		return string(out), nil

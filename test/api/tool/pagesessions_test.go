@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"fairlead.io/sandbox/cloudsigma"
 	standin "fairlead.io/sandbox/kubeovn"
 	"fairlead.io/test/kit/cloud"
@@ -50,7 +53,7 @@ var sessions = []session{{
 	words: []string{
 		"username='...'", "username=user@example.com", "password='...'", "password=sandbox", "CLOUDSIGMA_USERNAME=...", "CLOUDSIGMA_USERNAME=user@example.com",
 		"CLOUDSIGMA_PASSWORD=...", "CLOUDSIGMA_PASSWORD=sandbox", "'https://...'", "$CLOUDSIGMA_API_ENDPOINT", "client-id='...'", "client-id=fairlead", "client-secret='...'", "client-secret=sandbox",
-		"me@example.com", "user@example.com:sandbox", "https://zrh.cloudsigma.com/api/2.0", "'$CLOUDSIGMA_API_ENDPOINT/api/2.0", "service NAME", "service nginx-lb", "service/NAME", "service/nginx-lb", "ens3", "lo",
+		"me@example.com", "user@example.com:sandbox", "'https://zrh.cloudsigma.com/api/2.0/tags/?limit=0'", "$CLOUDSIGMA_API_ENDPOINT/api/2.0/tags/?limit=0", "service NAME", "service nginx-lb", "service/NAME", "service/nginx-lb", "ens3", "lo",
 	},
 	ready: "kubectl label node node1 node-role.kubernetes.io/control-plane=\nkubectl create namespace tenants",
 }, {
@@ -74,9 +77,13 @@ func kubeDCWorld(g *ground) {
 	nb.Northd()
 	nb.Ctl("lr-add", "shalb-dev", "--", "ls-add", "shalb-dev-default", "--", "lrp-add", "shalb-dev", "inside", "02:00:00:00:00:01", "10.1.0.1/16",
 		"--", "lrp-add", "shalb-dev", "shalb-dev-ext-public", "ae:d6:b9:e1:76:78", "168.119.17.51/28", "--", "lrp-set-gateway-chassis", "shalb-dev-ext-public", "ch1")
-	g.names = []string{"tcp:ovn-nb.kube-system.svc:6641", "tcp:" + address, "tcp:192.0.2.11:6641", "tcp:" + address}
-	for _, crd := range standin.CRDs() {
+	where := "ovn:\n  northbound: [tcp:" + address + "]\n  # For servers" // instead of the default
+	g.names = []string{"tcp:192.0.2.11:6641", "tcp:" + address, "ovn:\n  # For servers", where}
+	for _, crd := range append(standin.CRDs(), standin.RuleCRDs()...) {
 		g.create(crd)
+		served := &unstructured.UnstructuredList{}
+		served.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.ListKind})
+		rig.Eventually(g, crd.Name+" is served", func() error { return g.rig.Client.List(g.Context(), served) })
 	}
 	ovn, err := standin.New(g.rig.API.RESTConfig())
 	if err != nil {
