@@ -219,7 +219,7 @@ func (g *ground) page(c pages.Command, words []string) {
 }
 
 // assigned is a command that only sets a variable.
-var assigned = regexp.MustCompile(`^[A-Z_]+=\$\([^)]*\)$`)
+var assigned = regexp.MustCompile(`^[A-Z_]+=\$\(.*\)$`)
 
 // age is a column that is never the same.
 var age = regexp.MustCompile(`\s\d+[smh](\s|$)`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,6 +215,17 @@ func (k *kubelets) account(ctx context.Context, p *corev1.Pod, path string) erro
 func (k *kubelets) agent(ctx context.Context, p *corev1.Pod, _ *process.Log) error {
 	o := agentsim.Options{REST: k.rig.API.RESTConfig(), Node: p.Spec.NodeName, Addr: k.addrs[p.Spec.NodeName], Gossip: k.gossip, Namespace: p.Namespace,
 		MetalLBNamespace: rig.MetalLBNamespace, Routers: k.routers[p.Spec.NodeName]}
+	var node corev1.Node // a cloud may have changed its address
+	if err := k.rig.Client.Get(ctx, client.ObjectKey{Name: o.Node}, &node); err != nil {
+		return err
+	}
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeInternalIP} { // the last one counts
+		for _, a := range node.Status.Addresses {
+			if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == kind {
+				o.Addr = ip
+			}
+		}
+	}
 	for _, arg := range p.Spec.Containers[0].Args {
 		if value, is := strings.CutPrefix(arg, "--metallb-namespace="); is {
 			o.MetalLBNamespace = value
