@@ -62,8 +62,7 @@ func sessionOf(c pages.Command) int {
 
 // TestCommandsOfPages runs what people copy from README and the guides, as it is there, with
 // a real API server, controller and agents. Nodes have no kubelet: what asks one has found
-// the right pods if it gets that far. Commands of other pages and for other machines are in
-// elsewhere, or tests have them literally.
+// the right pods if it gets that far. Commands for other machines are in elsewhere.
 func TestCommandsOfPages(t *testing.T) {
 	netns.Need(t, "jq")
 	for i, s := range sessions {

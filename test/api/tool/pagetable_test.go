@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -74,8 +73,8 @@ func entryOf(c pages.Command) int {
 
 // Every command of README and the guides runs in a test, or the table has the reason.
 func TestEveryCommandOfThePagesRuns(t *testing.T) {
-	literal, used := pages.InTests(t), make([]bool, len(elsewhere))
-	total, here, others, without := 0, 0, 0, 0
+	used := make([]bool, len(elsewhere))
+	total, here, without := 0, 0, 0
 	for _, page := range pages.Guides(t) {
 		for _, b := range pages.Read(t, page) {
 			if hidden := b.Hidden(); hidden != "" {
@@ -94,18 +93,13 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 					}
 				case runsHere(c):
 					here++
-				case slices.ContainsFunc(literal, func(text string) bool { return strings.Contains(text, withoutImage(c)) }):
-					others++
 				default:
 					t.Errorf("%s:%d: no test runs %s", page, c.Line, c.Text)
 				}
 			}
 		}
 	}
-	t.Logf("%d commands: %d run as they are on the pages, %d are in other tests, %d in the table, %d of those without a test", total, here, others, total-here-others, without)
-	if here < 100 {
-		t.Errorf("only %d of %d commands run", here, total)
-	}
+	t.Logf("%d commands: %d run as they are on the pages, %d are in the table, %d of those without a test", total, here, total-here, without)
 	for i, e := range elsewhere {
 		if !used[i] {
 			t.Errorf("the table has %s %q, which no page has", e.page, e.command)
@@ -117,11 +111,6 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 			t.Errorf("%s %q: %v", e.page, e.command, err)
 		}
 	}
-}
-
-// withoutImage is a command without the values for the image: in tests, nodes have it.
-func withoutImage(c pages.Command) string {
-	return strings.TrimSuffix(pages.Oneline(c.Text), " --set image.repository=registry.example/fairlead --set image.tag=0.1.0")
 }
 
 // testExists wants a test, given as directory.Name, to be there.
