@@ -67,6 +67,7 @@ func TestCommandsOfPages(t *testing.T) {
 	netns.Need(t, "jq")
 	for i, s := range sessions {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			g := newGroundWith(t, func(g *ground) {
 				if s.world != nil {
 					g.programs = true
@@ -229,7 +230,7 @@ func (g *ground) keyed(text string) (string, error) {
 	ctx := g.Context()
 	endless := regexp.MustCompile(`--watch|kubectl logs|port-forward|fairlead ui|fairlead controller`).MatchString(text)
 	if endless {
-		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		limited, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		ctx = limited
 	}

@@ -18,8 +18,7 @@ import (
 var elsewhere = []struct{ page, command, like, why string }{
 	{"", "make ", "test/api/tool.TestMakeOfPages", ""},
 	{"", "docker ", "", "needs a Docker daemon; nodes of tests load the same archive with ctr, and images of releases go to a registry (test/api/install.TestInstallFromRegistry)"},
-	{"", "sandbox ", "test/cluster/sandbox.TestCutAndHeal", ""},
-	{"", "bin/sandbox exec", "test/cluster/sandbox.TestClientReachesService", ""},
+	{"docs/tutorial.md", "sandbox ", "test/cluster/install.TestClusterWithFairlead", ""},
 	{"", "bin/sandbox cloud ", "test/cluster/sandbox.TestClusterInACloud", ""},
 	{"", "kubectl fairlead check --on-nodes", "test/cluster/install.TestCheckOnNodes", ""},
 	{"docs/tutorial.md", "export KUBECONFIG=…", "", "make up prints it with the names of its cluster"},
@@ -33,7 +32,11 @@ var elsewhere = []struct{ page, command, like, why string }{
 	{"docs/guides/monitoring.md", "promtool", "charts.TestAlertsFireAndClear", ""},
 	{"docs/neighbours/kube-proxy.md", "bin/sandbox --name other up", "test/cluster/cloudsigma.TestDocument", ""},
 
-	{"docs/guides/sandbox.md", "bin/sandbox status", "test/cluster/sandbox.TestAllHostsAreWell", ""},
+	{"docs/guides/sandbox.md", "bin/sandbox status", "test/cluster/install.TestClusterWithFairlead", ""},
+	{"docs/guides/sandbox.md", "bin/sandbox exec client -- curl http://168", "test/cluster/ovn.TestDocument", ""},
+	{"docs/guides/sandbox.md", "bin/sandbox exec client -- arp", "test/cluster/ovn.TestDocument", ""},
+	{"docs/guides/sandbox.md", "bin/sandbox exec client -- curl http://203", "test/cluster/sandbox.TestClusterInACloud", ""},
+	{"docs/guides/sandbox.md", "bin/sandbox exec", "test/cluster/install.TestClusterWithFairlead", ""},
 	{"docs/guides/sandbox.md", "bin/sandbox cloudscale ", "test/api/tool.TestCloudAloneOfPages", ""},
 	{"docs/guides/sandbox.md", "bin/sandbox up --bare", "test/cluster/sandbox.TestSecondClusterComesAndGoes", ""},
 	{"docs/guides/sandbox.md", "bin/sandbox restart kube-ovn", "test/cluster/ovn.TestKubeOVNStartsAgain", ""},

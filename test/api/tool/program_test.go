@@ -39,6 +39,7 @@ func (k *kubelets) begin(ctx context.Context, running *sync.WaitGroup, p *corev1
 	if k.pods[p.UID] != nil {
 		return
 	}
+	p = p.DeepCopy() // the caller writes its own
 	pod, once := &runningPod{}, k.program
 	if p.Labels["app.kubernetes.io/component"] != "controller" {
 		pod.node, once = p.Spec.NodeName, k.agent
