@@ -405,3 +405,13 @@ user, ours). Ours cannot be changed: selectors and upgrades depend on them.
 {{- end }}
 {{- toYaml (index . 1) }}
 {{- end }}
+
+{{/* The other release that a CRD belongs to, as "NAME in namespace NAMESPACE", or "". */}}
+{{- define "fairlead.crdOwner" -}}
+{{- $root := index . 0 }}
+{{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (index . 1) }}
+{{- $annotations := dig "metadata" "annotations" dict $crd }}
+{{- $name := get $annotations "meta.helm.sh/release-name" }}
+{{- $namespace := get $annotations "meta.helm.sh/release-namespace" }}
+{{- if and $name (or (ne $name $root.Release.Name) (ne $namespace $root.Release.Namespace)) }}{{ $name }} in namespace {{ $namespace }}{{ end }}
+{{- end }}

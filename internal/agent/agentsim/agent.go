@@ -30,6 +30,8 @@ type Options struct {
 	Namespace string
 	// MetalLBNamespace is where objects of MetalLB's kinds count.
 	MetalLBNamespace string
+	// Config is the agent's configuration; nil is the default.
+	Config *config.Configuration
 	// KubeVIPBGP is what kube-vip's variables say about BGP.
 	KubeVIPBGP *config.KubeVIPBGP
 	// Kernel, Registry and Routers are not needed.
@@ -47,9 +49,12 @@ func Run(ctx context.Context, o Options) error {
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
+	if o.Config == nil {
+		o.Config = config.Default()
+	}
 	a := agent.Options{
 		REST: o.REST, Log: log, NodeName: o.Node, Namespace: o.Namespace, GossipPort: member.DefaultPort, Version: Version, Registry: o.Registry,
-		Sources:   sources.Options{REST: o.REST, Config: config.Default(), Log: log, MetalLBNamespace: o.MetalLBNamespace, KubeVIPBGP: o.KubeVIPBGP, Node: o.Node},
+		Sources:   sources.Options{REST: o.REST, Config: o.Config, Log: log, MetalLBNamespace: o.MetalLBNamespace, KubeVIPBGP: o.KubeVIPBGP, Node: o.Node},
 		Announcer: newAnnouncer(), Kernel: o.Kernel, Tables: &nft.Fake{},
 		Ready: func() {}, Beat: func(time.Time) {},
 	}

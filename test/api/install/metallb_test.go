@@ -64,11 +64,19 @@ func (w *world) helmFails(want string, args ...string) {
 func (w *world) sh(line string) {
 	w.Helper()
 	w.guideHas(line)
+	w.keyed(line)
+}
+
+// keyed runs commands of kubectl and Helm in the root of the tree.
+func (w *world) keyed(commands string) {
+	w.Helper()
 	dir := w.TempDir()
-	if err := os.Symlink(w.kube, filepath.Join(dir, "kubectl")); err != nil {
-		w.Fatal(err)
+	for name, program := range map[string]string{"kubectl": w.kube, "helm": tree.Tool(w.T, "helm")} {
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
+			w.Fatal(err)
+		}
 	}
-	runWith(w.T, []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "KUBECONFIG=" + w.api.Kubeconfig}, "sh", "-ec", line)
+	runWith(w.T, []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "KUBECONFIG=" + w.api.Kubeconfig, "HELM_CACHE_HOME=" + w.TempDir()}, "sh", "-ec", commands)
 }
 
 // guideHas keeps the guide and its test together: both have the same commands.
@@ -194,10 +202,9 @@ func TestMetalLBKindsMissing(t *testing.T) {
 	w.wantKinds(metallbKinds)
 	w.helm(append(in, "uninstall", "metallb", "--wait")...)
 
-	// Under another name they are another's. Our own kinds, which were kept, too,
-	// have to follow.
+	// Under another name they are another's. Our own kinds were kept, too.
 	before := w.kinds()
-	w.helm("install", "fairlead", "charts/fairlead", "--namespace", namespace, "--create-namespace", "--take-ownership")
+	w.helm("install", "fairlead", "charts/fairlead", "--namespace", namespace, "--create-namespace")
 	after := w.kinds()
 	for name, was := range before {
 		if is := after[name]; is.ResourceVersion != was.ResourceVersion {

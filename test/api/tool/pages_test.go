@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"fairlead.io/test/kit/netns"
 	"fairlead.io/test/kit/pages"
@@ -22,38 +25,62 @@ type session struct {
 	name  string
 	nodes []string
 	pages []string
+	// parts are the beginnings of the commands that run of a page, if not all do.
+	parts map[string][]string
 	// first are commands of the first page that run before all others.
 	first []string
-	// words of the pages stand for others of this cluster.
-	words map[string]string
+	// words of the pages stand for others of this cluster: one, and what it means, and so on.
+	words []string
+	// world changes the cluster before it starts. In one that has a world, the controller is
+	// the real program, as a pod says.
+	world func(*ground)
+	// ready is shell that runs before the first command.
+	ready string
 }
 
 // around is what is done for a command, which begins with text.
 type around struct {
 	page, command string
+	nth           int      // of the commands of the page that begin so; 0 is all
 	before, after string   // shell
 	want          []string // in its output, within a while
 }
 
+// runs says whether a session runs a command.
+func (s session) runs(c pages.Command) bool {
+	if !slices.Contains(s.pages, c.Page) {
+		return false
+	}
+	parts, has := s.parts[c.Page]
+	return !has || slices.ContainsFunc(parts, func(begin string) bool { return strings.HasPrefix(pages.Oneline(c.Text), begin) })
+}
+
+// sessionOf is the first session that runs a command, or -1.
+func sessionOf(c pages.Command) int {
+	return slices.IndexFunc(sessions, func(s session) bool { return s.runs(c) })
+}
+
 // TestCommandsOfPages runs what people copy from README and the guides, as it is there, with
 // a real API server, controller and agents. Nodes have no kubelet: what asks one has found
-// the right pods if it gets that far. Commands of other pages and for other machines are in
-// elsewhere, or tests have them literally.
+// the right pods if it gets that far. Commands for other machines are in elsewhere.
 func TestCommandsOfPages(t *testing.T) {
 	netns.Need(t, "jq")
-	for _, s := range sessions {
+	for i, s := range sessions {
 		t.Run(s.name, func(t *testing.T) {
-			g := newGround(t, s.nodes...)
-			g.shell = append(g.shell, "HOME="+g.dir, "EDITOR=true", "KUBE_EDITOR=true")
-			if err := os.Symlink(tree.Path("examples"), g.dir+"/examples"); err != nil {
-				t.Fatal(err)
-			}
+			t.Parallel()
+			g := newGroundWith(t, func(g *ground) {
+				if s.world != nil {
+					g.programs = true
+					s.world(g)
+				}
+			}, s.nodes...)
+			g.furnish()
 			var first, rest []pages.Command
 			for _, page := range s.pages {
 				for _, b := range pages.Read(t, page) {
 					for _, c := range b.Commands() {
 						switch {
-						case !runsHere(c):
+						case sessionOf(c) != i || entryOf(c) >= 0:
 						case page == s.pages[0] && slices.ContainsFunc(s.first, func(begin string) bool { return strings.HasPrefix(c.Text, begin) }):
 							first = append(first, c)
 						default:
@@ -65,8 +92,12 @@ func TestCommandsOfPages(t *testing.T) {
 			for _, c := range first {
 				g.page(c, s.words)
 			}
-			g.sh("kubectl create deployment web --image=nginx --replicas=3")
-			g.create(endpointsOf("web", s.nodes...))
+			if s.ready != "" {
+				g.sh(s.ready)
+			}
+			if s.world == nil {
+				g.create(endpointsOf("web", s.nodes...))
+			}
 			for len(rest) > 0 {
 				page := rest[0].Page
 				end := slices.IndexFunc(rest, func(c pages.Command) bool { return c.Page != page })
@@ -74,8 +105,9 @@ func TestCommandsOfPages(t *testing.T) {
 					end = len(rest)
 				}
 				t.Run(page, func(t *testing.T) {
-					here := &ground{T: t, rig: g.rig, dir: g.dir, shell: g.shell}
-					if page != s.pages[0] {
+					here := *g
+					here.T, here.typed = t, map[string]int{}
+					if s.world == nil && page != s.pages[0] {
 						here.sh("kubectl get service web || kubectl expose deployment web --port=80 --type=LoadBalancer")
 					}
 					for _, c := range rest[:end] {
@@ -88,16 +120,69 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 }
 
-// page runs one command of a page.
-func (g *ground) page(c pages.Command, words map[string]string) {
+// furnish has what the pages expect on the machine at which somebody sits.
+func (g *ground) furnish() {
 	g.Helper()
-	about := aroundOf(c)
+	g.typed = map[string]int{}
+	g.shell = append(g.shell, "HOME="+g.dir, "EDITOR=true", "KUBE_EDITOR=true", "GIT_DIR="+tree.Path(".git"), "GIT_WORK_TREE="+tree.Path(), "T="+tree.Path("test/api"))
+	g.shell = append(g.shell, g.variables...)
+	for name, target := range map[string]string{"examples": tree.Path("examples"), "admin.conf": g.rig.API.Kubeconfig} {
+		if err := os.Symlink(target, filepath.Join(g.dir, name)); err != nil {
+			g.Fatal(err)
+		}
+	}
+	archives, err := filepath.Glob("testdata/*.txtar") // what others leave in clusters
+	if err != nil {
+		g.Fatal(err)
+	}
+	for _, path := range archives {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			g.Fatal(err)
+		}
+		for _, f := range archive.Files {
+			if !strings.HasSuffix(f.Name, ".yaml") {
+				continue
+			}
+			file := filepath.Join(g.dir, "left", strings.TrimSuffix(filepath.Base(path), ".txtar"), f.Name)
+			err := os.MkdirAll(filepath.Dir(file), 0o755)
+			if err == nil {
+				err = os.WriteFile(file, f.Data, 0o600)
+			}
+			if err != nil {
+				g.Fatal(err)
+			}
+		}
+	}
+}
+
+// meant is a command with the words of this cluster.
+func meant(text string, words []string) string {
+	for i := 0; i+1 < len(words); i += 2 {
+		word := regexp.QuoteMeta(words[i])
+		if regexp.MustCompile(`^\w`).MatchString(words[i]) {
+			word = `\b` + word
+		}
+		if regexp.MustCompile(`\w$`).MatchString(words[i]) {
+			word += `\b`
+		}
+		text = regexp.MustCompile(word).ReplaceAllLiteralString(text, words[i+1])
+	}
+	return text
+}
+
+// page runs one command of a page.
+func (g *ground) page(c pages.Command, words []string) {
+	g.Helper()
+	about := g.aroundOf(c)
 	if about.before != "" {
 		g.sh(about.before)
 	}
-	text := c.Text
-	for word, means := range words {
-		text = regexp.MustCompile(`(^|[\s/=:])`+regexp.QuoteMeta(word)+`\b`).ReplaceAllString(text, "${1}"+means)
+	text := meant(c.Text, words)
+	if set := assigned.FindString(text); set != "" { // for the commands that follow
+		defer func() { g.set += text + "\n" }()
+	} else {
+		text = g.set + text
 	}
 	want := slices.Clone(about.want)
 	for _, line := range shown(c) {
@@ -121,7 +206,7 @@ func (g *ground) page(c pages.Command, words map[string]string) {
 	}
 	err := try()
 	for tick := time.NewTicker(time.Second); err != nil && len(want) > 0; <-tick.C {
-		if err = try(); time.Since(start) > 5*time.Minute {
+		if err = try(); time.Since(start) > 90*time.Second {
 			break
 		}
 	}
@@ -133,6 +218,9 @@ func (g *ground) page(c pages.Command, words map[string]string) {
 	}
 }
 
+// assigned is a command that only sets a variable.
+var assigned = regexp.MustCompile(`^[A-Z_]+=\$\(.*\)$`)
+
 // age is a column that is never the same.
 var age = regexp.MustCompile(`\s\d+[smh](\s|$)`)
 
@@ -140,9 +228,9 @@ var age = regexp.MustCompile(`\s\d+[smh](\s|$)`)
 func (g *ground) keyed(text string) (string, error) {
 	g.Helper()
 	ctx := g.Context()
-	endless := regexp.MustCompile(`--watch|kubectl logs|port-forward|fairlead ui`).MatchString(text)
+	endless := regexp.MustCompile(`--watch|kubectl logs|port-forward|fairlead ui|fairlead controller`).MatchString(text)
 	if endless {
-		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		limited, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		ctx = limited
 	}
@@ -150,8 +238,10 @@ func (g *ground) keyed(text string) (string, error) {
 	c.Dir, c.Env, c.WaitDelay = g.dir, g.shell, time.Second
 	out, err := c.CombinedOutput()
 	g.Logf("$ %s\n%s", text, out)
-	// No kubelet starts pods here, so those of before an upgrade stay.
-	asksKubelet := strings.Contains(string(out), ":10250") || strings.Contains(string(out), "not have a host assigned") || strings.Contains(string(out), "not have a named port")
+	asksKubelet := slices.ContainsFunc([]string{
+		":10250", "( pods/log ", "no preferred addresses found",
+		"not have a host assigned", "not have a named port", // no kubelet starts pods here, so those of before an upgrade stay
+	}, func(answer string) bool { return strings.Contains(string(out), answer) })
 	reports := strings.HasPrefix(text, "kubectl fairlead ") && c.ProcessState.ExitCode() == 1 // problems, which are not the command's
 	if endless && (ctx.Err() != nil || asksKubelet) || reports {
 		return string(out), nil
@@ -177,11 +267,20 @@ func shown(c pages.Command) (lines []string) {
 	return lines
 }
 
-func aroundOf(c pages.Command) around {
+// aroundOf is what is done for a command; it counts those that begin alike.
+func (g *ground) aroundOf(c pages.Command) around {
+	found, counted := around{}, map[string]bool{}
 	for _, a := range arounds {
-		if a.page == c.Page && strings.HasPrefix(pages.Oneline(c.Text), a.command) {
-			return a
+		if a.page != c.Page || !strings.HasPrefix(pages.Oneline(c.Text), a.command) {
+			continue
+		}
+		if !counted[a.command] {
+			counted[a.command] = true
+			g.typed[a.command]++
+		}
+		if found.command == "" && (a.nth == 0 || a.nth == g.typed[a.command]) {
+			found = a
 		}
 	}
-	return around{}
+	return found
 }

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,9 +42,22 @@ type ground struct {
 	dir   string
 	// routers as each node sees them.
 	routers map[string]*agentsim.Routers
+	// programs has pods of the controller run the real program. They have these variables,
+	// and find others by these names instead of the cluster's DNS.
+	programs         bool
+	variables, names []string
+	// typed counts commands of the page by their beginning, and set has its variables.
+	typed map[string]int
+	set   string
 }
 
 func newGround(t *testing.T, nodes ...string) *ground {
+	t.Helper()
+	return newGroundWith(t, func(*ground) {}, nodes...)
+}
+
+// newGroundWith changes the ground before its kubelets start.
+func newGroundWith(t *testing.T, change func(*ground), nodes ...string) *ground {
 	t.Helper()
 	api, err := sandbox.StartAPI(t.Context(), sandbox.Options{Scheduler: true, ManagerArgs: []string{"--node-monitor-grace-period=1h", "--node-startup-grace-period=1h"}})
 	if err != nil {
@@ -59,11 +73,12 @@ func newGround(t *testing.T, nodes ...string) *ground {
 		t.Fatal(err)
 	}
 	g := &ground{T: t, rig: r, dir: t.TempDir(), routers: map[string]*agentsim.Routers{}}
+	change(g)
 	g.keyboard()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
-	k := &kubelets{ground: g, gossip: agentsim.NewGossip(), started: map[string]bool{}, addrs: map[string]netip.Addr{}}
+	k := &kubelets{ground: g, gossip: agentsim.NewGossip(), started: map[string]bool{}, pods: map[types.UID]*runningPod{}, addrs: map[string]netip.Addr{}}
 	addr := netip.MustParseAddr("192.0.2.11")
 	for _, name := range nodes {
 		g.node(name, addr)
@@ -92,7 +107,8 @@ func (g *ground) keyboard() {
 		g.Fatal(err)
 	}
 	for name, target := range map[string]string{
-		filepath.Join(bin, "kubectl"): kube, filepath.Join(bin, "helm"): strings.TrimSpace(string(helm)),
+		filepath.Join(bin, "fairlead"): tree.Binary(g, "fairlead"),
+		filepath.Join(bin, "kubectl"):  kube, filepath.Join(bin, "helm"): strings.TrimSpace(string(helm)),
 		filepath.Join(g.dir, "charts"): tree.Path("charts"), filepath.Join(g.dir, "deploy"): tree.Path("deploy"),
 	} {
 		if err := os.Symlink(target, name); err != nil {
@@ -146,7 +162,8 @@ func (g *ground) node(name string, addr netip.Addr) {
 type kubelets struct {
 	*ground
 	gossip  *agentsim.Gossip
-	started map[string]bool // daemons of Fairlead
+	started map[string]bool // daemons of Fairlead, if these are not programs
+	pods    map[types.UID]*runningPod
 	addrs   map[string]netip.Addr
 }
 
@@ -175,6 +192,7 @@ func (k *kubelets) run(ctx context.Context, running *sync.WaitGroup) {
 // follow does with a pod what the API server says.
 func (k *kubelets) follow(ctx context.Context, running *sync.WaitGroup, p *corev1.Pod) {
 	if p.DeletionTimestamp != nil {
+		k.end(p)
 		_ = k.rig.Client.Delete(ctx, p, client.GracePeriodSeconds(0))
 		if p.Labels["app.kubernetes.io/name"] == "metallb" && p.Labels["app.kubernetes.io/component"] == "speaker" {
 			k.routers[p.Spec.NodeName].Take("tor") // its session has ended
@@ -184,7 +202,10 @@ func (k *kubelets) follow(ctx context.Context, running *sync.WaitGroup, p *corev
 	if p.Status.Phase == corev1.PodRunning {
 		return
 	}
-	if p.Labels["app.kubernetes.io/name"] == "fairlead" {
+	switch ours := p.Labels["app.kubernetes.io/name"] == "fairlead"; {
+	case ours && k.programs:
+		k.begin(ctx, running, p)
+	case ours:
 		k.start(ctx, running, p)
 	}
 	p.Status.Phase = corev1.PodRunning

@@ -73,6 +73,8 @@ func TestClusterWithFairlead(t *testing.T) {
 		}
 	}
 
+	runCommandsOfPages(t, address, func() string { return announcer(t, c, address) })
+	announcer(t, c, address)
 	drainAsPlanned(t, c)
 	if _, err := site.Shell(t.Context(), cluster, "helm uninstall fairlead --wait --namespace "+namespace); err != nil {
 		t.Fatal(err)
@@ -131,7 +133,23 @@ func announcedByOne(t *testing.T, c client.Client) (address string) {
 		t.Fatal(err)
 	}
 	address = web.Status.LoadBalancer.Ingress[0].IP
-	var node string
+	node := announcer(t, c, address)
+	eventually(t, "an event says so", func() error {
+		var events corev1.EventList
+		err := c.List(t.Context(), &events, client.InNamespace("default"))
+		if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.Reason == "Announced" && e.InvolvedObject.UID == web.UID && strings.Contains(e.Message, node)
+		}) {
+			err = fmt.Errorf("there are %d other events", len(events.Items))
+		}
+		return err
+	})
+	return address
+}
+
+// announcer waits until one node announces an address of the Service web, and all are ready.
+func announcer(t *testing.T, c client.Client, address string) (node string) {
+	t.Helper()
 	eventually(t, "one agent says that it announces the address, and all are ready", func() error {
 		var agents v1alpha1.AgentList
 		if err := c.List(t.Context(), &agents); err != nil {
@@ -155,17 +173,7 @@ func announcedByOne(t *testing.T, c client.Client) (address string) {
 		node = with[0]
 		return nil
 	})
-	eventually(t, "an event says so", func() error {
-		var events corev1.EventList
-		err := c.List(t.Context(), &events, client.InNamespace("default"))
-		if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-			return e.Reason == "Announced" && e.InvolvedObject.UID == web.UID && strings.Contains(e.Message, node)
-		}) {
-			err = fmt.Errorf("there are %d other events", len(events.Items))
-		}
-		return err
-	})
-	return address
+	return node
 }
 
 // onNode lists what Fairlead has on a node.

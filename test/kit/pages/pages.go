@@ -33,6 +33,9 @@ type Command struct {
 	Output []string // what the page shows as its answer
 }
 
+// Oneline is a command without the spaces that do not matter.
+func Oneline(command string) string { return strings.Join(strings.Fields(command), " ") }
+
 // Guides are the pages whose commands people copy: README, the tutorial, and the guides.
 func Guides(t testing.TB) []string {
 	t.Helper()
