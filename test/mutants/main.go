@@ -59,7 +59,7 @@ func run(ctx context.Context, dirs []string, jobs int, only string) error {
 			fmt.Printf("%s:%d:%d: %s\n", m.File, m.Line, m.Column, m.key().change())
 		}
 		for k := range excused {
-			if strings.HasPrefix(k.file, p.dir+"/") && only == "" && !contains(r.survivors, k) {
+			if filepath.ToSlash(filepath.Dir(k.file)) == p.dir && only == "" && !contains(r.survivors, k) {
 				fmt.Printf("%s: %s: a test notices this; remove it from %s\n", k.file, k.change(), excusesFile)
 			}
 		}
