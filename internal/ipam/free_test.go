@@ -72,3 +72,37 @@ func TestFirstPort(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+func TestOnly(t *testing.T) {
+	theirs := poolOf("lan", "198.51.100.0/30")
+	theirs.Key.Dialect = "metallb"
+	for _, test := range []struct {
+		name         string
+		pools        []lb.Pool
+		ours, theirs bool
+	}{
+		{"no pool", nil, false, false},
+		{"ours", []lb.Pool{poolOf("edge", "192.0.2.0/30")}, true, false},
+		{"theirs", []lb.Pool{theirs}, false, true},
+		{"both", []lb.Pool{poolOf("edge", "192.0.2.0/30"), theirs}, false, false},
+	} {
+		a := New()
+		a.SetPools(test.pools)
+		if a.Only(lb.Native) != test.ours || a.Only("metallb") != test.theirs {
+			t.Errorf("%s: %t, %t", test.name, a.Only(lb.Native), a.Only("metallb"))
+		}
+	}
+}
+
+// Where there are more addresses than a number can say, the exact count has those of its family.
+func TestExactUsage(t *testing.T) {
+	a := New()
+	a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30", "2001:db8::/64", "2001:db8:1::/126")})
+	u := a.Usage()[0].Families
+	if got := u[lb.IPv6].Exact; got == nil || got.String() != "18446744073709551620" {
+		t.Errorf("IPv6: %v", got)
+	}
+	if u[lb.IPv4].Exact != nil || u[lb.IPv4].Total != 4 {
+		t.Errorf("IPv4: %+v", u[lb.IPv4])
+	}
+}
