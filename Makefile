@@ -55,7 +55,7 @@ fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
 	echo "$$targets fuzz targets, $$inputs inputs: nothing failed"
 
 mutants: ## list the changes of one operator in PKG (internal/elect) that its unit tests do not notice (JOBS at a time)
-	nice go run ./test/mutants -jobs $(or $(JOBS),1) $(or $(PKG),internal/elect)
+	nice go run ./test/mutants -jobs $(or $(JOBS),1) -every $(or $(EVERY),1) $(or $(PKG),internal/elect)
 
 bench: kube ## run the benchmarks
 	go run ./test/bench

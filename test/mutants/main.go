@@ -26,15 +26,26 @@ func main() {
 	defer stop()
 	jobs := flag.Int("jobs", 1, "how many mutants to test at the same time")
 	file := flag.String("file", "", "only mutants of the file with this name")
+	every := flag.Int("every", 1, "test only every so many mutants: a sample, for large packages")
 	flag.Parse()
-	if err := run(ctx, flag.Args(), *jobs, *file); err != nil {
+	if err := run(ctx, flag.Args(), *jobs, selection{file: *file, every: max(1, *every)}); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, dirs []string, jobs int, only string) error {
+// selection is which mutants are tested.
+type selection struct {
+	file  string // in which they are; "" is any
+	every int
+}
+
+func (s selection) has(m *mutant) bool {
+	return (s.file == "" || s.file == filepath.Base(m.File)) && m.ID%s.every == 0
+}
+
+func run(ctx context.Context, dirs []string, jobs int, only selection) error {
 	excused, err := readExcuses(excusesFile)
 	if err != nil {
 		return err
@@ -59,7 +70,7 @@ func run(ctx context.Context, dirs []string, jobs int, only string) error {
 			fmt.Printf("%s:%d:%d: %s\n", m.File, m.Line, m.Column, m.key().change())
 		}
 		for k := range excused {
-			if strings.HasPrefix(k.file, p.dir+"/") && only == "" && !contains(r.survivors, k) {
+			if filepath.ToSlash(filepath.Dir(k.file)) == p.dir && only == (selection{every: 1}) && !contains(r.survivors, k) {
 				fmt.Printf("%s: %s: a test notices this; remove it from %s\n", k.file, k.change(), excusesFile)
 			}
 		}

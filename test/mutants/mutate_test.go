@@ -86,7 +86,7 @@ func TestMutantsAreNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := p.test(t.Context(), 1, "")
+	r, err := p.test(t.Context(), 1, selection{every: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ type result struct {
 
 // test builds the package's tests with all mutants in them, runs them for each mutant, and
 // returns those with which all tests pass.
-func (p *pkg) test(ctx context.Context, jobs int, only string) (out result, err error) {
+func (p *pkg) test(ctx context.Context, jobs int, only selection) (out result, err error) {
 	dir, err := os.MkdirTemp("", "fairlead-mutants-")
 	if err != nil {
 		return out, err
@@ -98,7 +98,7 @@ func (p *pkg) test(ctx context.Context, jobs int, only string) (out result, err 
 		})
 	}
 	for _, m := range p.mutants {
-		if only == "" || only == filepath.Base(m.File) {
+		if only.has(&m) {
 			out.tested++
 			next <- m
 		}
