@@ -218,10 +218,11 @@ func (t *Tab) call(method string, params, result any) error {
 	return t.b.call(t.session, method, params, result)
 }
 
-// Go loads another page.
+// Go loads another page, and waits for its scripts: keys that come before them are lost.
 func (t *Tab) Go(url string) {
 	t.b.t.Helper()
 	t.b.must(t.call("Page.navigate", map[string]any{"url": url}, nil))
+	t.Until("the page is loaded", `document.readyState === "complete"`)
 }
 
 // event takes over what the browser reports about the page.
