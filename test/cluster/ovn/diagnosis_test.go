@@ -17,15 +17,16 @@ import (
 const chassisScript = `
 cd "$OVS_RUNDIR"
 for daemon in db vswitchd controller; do
-	kill -0 "$(cat $daemon.pid)" || echo "$daemon does not run"
-	grep -vE '\|INFO\|' $daemon.log | tail -n 5
+	kill -0 "$(cat $daemon.pid)" 2>/dev/null || echo "$daemon does not run"
+	grep -E '\|(WARN|ERR|EMER)\||assert' $daemon.log | tail -n 3
 done
+kill -0 "$(cat vswitchd.pid)" 2>/dev/null || exit 0
 switch() { ovs-appctl --timeout=5 -t "$OVS_RUNDIR/vswitchd.ctl" "$@"; }
 switch tnl/neigh/show | tail -n +3
 switch ovs/route/show | grep br-phy
 switch tnl/ports/show -v | grep -F 10.78.
 switch bfd/show | grep -E '^----|Local Session State|Local Diagnostic'
-ovs-vsctl --timeout=5 --bare --columns=name,ofport,link_state,error find Interface link_state!=up
+ovs-vsctl --timeout=5 --bare --columns=name,error find Interface type!=internal link_state!=up
 switch dpctl/dump-flows | grep -E "$1" | tail -n 40
 switch dpctl/dump-conntrack | grep -E "$1" | tail -n 20
 true
@@ -56,7 +57,10 @@ func showNetwork(t *testing.T, host string, at netip.Addr) {
 	pattern := strings.ReplaceAll(strings.Join(slices.Sorted(slices.Values(count)), "|"), ".", `\.`)
 	for _, node := range []string{"node1", "node2", "node3"} {
 		out, err := cluster.OnChassis(ctx, node, "sh", "-c", chassisScript, "sh", `\b(`+pattern+`)\b`)
-		t.Logf("%s (%v):\n%s", node, err, out)
+		if err != nil {
+			out = strings.Replace(err.Error(), chassisScript, "…", 1)
+		}
+		t.Logf("%s:\n%s", node, out)
 	}
 	for _, table := range []string{"chassis,logical_port,type list Port_Binding", "logical_port,ip,mac list MAC_Binding"} {
 		out, err := cluster.Sbctl(ctx, strings.Fields("--format=table --no-headings --columns="+table)...)

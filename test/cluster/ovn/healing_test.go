@@ -131,26 +131,26 @@ func activeChassis(ctx context.Context) (string, error) {
 	return strings.TrimSpace(name), err
 }
 
-// getFrom sends a request from a port of the client host. The VM closes the connection, so
-// that the port is free again at once.
-func getFrom(ctx context.Context, port int, at netip.Addr) error {
-	dialer := &net.Dialer{Timeout: time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(clientAddress, uint16(port)))}
+// getFrom sends a request from a port of the client host, 0 for any, and returns the port.
+// The VM closes the connection, so that the port is free again at once.
+func getFrom(ctx context.Context, port uint16, at netip.Addr) (uint16, error) {
+	dialer := &net.Dialer{Timeout: time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(clientAddress, port))}
 	conn, err := cluster.DialWith(ctx, dialer, sandbox.ClientHost, "tcp", netip.AddrPortFrom(at, 80).String())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n"); err != nil {
-		return err
+		return 0, err
 	}
 	answer, err := io.ReadAll(conn)
 	if err == nil && len(answer) == 0 {
 		err = errors.New("the connection is closed without an answer")
 	}
-	return err
+	return conn.LocalAddr().(*net.TCPAddr).AddrPort().Port(), err
 }
 
 // The node that the router is reached through loses its power. Another one takes over, also
@@ -159,21 +159,31 @@ func TestActiveChassisDies(t *testing.T) {
 	vip := publish(t, newService("survivor", 80))
 	answers(t, sandbox.ClientHost, vip, 80, clientAddress, vms...)
 	const node = "node1" // it is the first choice, and has no VM
-	eventually(t, node+" is the active chassis", func() error {
-		now, err := activeChassis(t.Context())
+	active := func(ctx context.Context) error {
+		now, err := activeChassis(ctx)
 		if err == nil && now != node {
 			err = fmt.Errorf("that is %q", now)
 		}
 		return err
-	})
-	var ports []int
-	for port := range 10 {
-		ports = append(ports, 20001+port)
-		eventually(t, fmt.Sprintf("somebody answers port %d", 20001+port), func() error { return getFrom(t.Context(), 20001+port, vip) })
+	}
+	eventually(t, node+" is the active chassis", func() error { return active(t.Context()) })
+	ports := make([]uint16, 10)
+	for i := range ports {
+		eventually(t, "somebody answers", func() (err error) {
+			ports[i], err = getFrom(t.Context(), 0, vip)
+			return err
+		})
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if err := cluster.Restart(ctx, node); err != nil {
+			t.Error(err)
+		}
+		// Connections break once more when it takes back what it had.
+		if err := site.Await(ctx, site.Long, func() error { return active(ctx) }); err != nil {
+			t.Errorf("%s is the active chassis again: %v", node, err)
+		}
+		if _, err := cluster.Nbctl(ctx, "--wait=hv", "sync"); err != nil {
 			t.Error(err)
 		}
 		if _, err := site.Shell(ctx, cluster, "kubectl rollout status -n kube-system deployment/fairlead-controller --timeout=3m"); err != nil {
@@ -192,7 +202,7 @@ func TestActiveChassisDies(t *testing.T) {
 	// The new gateway does not know these ports, but the chassis of VMs may: they remember
 	// connections that have ended, and may keep others of the same ports from being made.
 	for _, port := range ports {
-		if err := getFrom(t.Context(), port, vip); err != nil {
+		if _, err := getFrom(t.Context(), port, vip); err != nil {
 			t.Logf("from port %d again: %v", port, err)
 		}
 	}
