@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"context"
 	"net/netip"
 	"testing"
 
@@ -23,7 +24,15 @@ func TestBothFamilies(t *testing.T) {
 	seenAs := []netip.Prefix{netip.MustParsePrefix("192.0.2.1/28"), netip.MustParsePrefix("2001:db8:17::49/64")}
 	on(t, sandbox.ClientHost, "ip", "address", "replace", seenAs[0].String(), "dev", "eth1")
 
-	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: project}})
+	// Kubernetes takes seconds, at times half a minute, to remove even an empty namespace.
+	// Nobody waits for that: all that Fairlead makes in it is removed before.
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: project}}
+	eventually(t, "create "+project, func() error { return api.Create(t.Context(), ns) })
+	t.Cleanup(func() {
+		if err := api.Delete(context.WithoutCancel(t.Context()), ns); err != nil {
+			t.Error(err)
+		}
+	})
 	create(t, &kubeovn.Subnet{ObjectMeta: metav1.ObjectMeta{Name: external, Labels: map[string]string{format.LabelNetworkType: format.Public}},
 		Spec: kubeovn.SubnetSpec{Vpc: "ovn-cluster", Provider: "ovn", Vlan: sandbox.ProviderNetwork, Protocol: "Dual", CIDRBlock: "192.0.2.0/28,2001:db8:17::/64", Gateway: "192.0.2.1,2001:db8:17::49"}})
 	create(t, &kubeovn.Subnet{ObjectMeta: metav1.ObjectMeta{Name: project + "-default"},
