@@ -13,6 +13,9 @@ const (
 	// askAgain is how often a node is asked that does not answer, and askSeldom how often one
 	// is asked whether there is more.
 	askAgain, askSeldom = time.Second, 5 * time.Second
+	// maxUnheard is how often a node is asked in vain before it is asked seldom: its agent may
+	// be of an earlier version.
+	maxUnheard = 5
 )
 
 // Claim is what this node knows of an address that it has, or is about to have.
@@ -51,6 +54,7 @@ type peer struct {
 	asks     map[netip.Addr]uint64 // what it was last asked for
 	stale    bool                  // it may be another by now
 	answered bool
+	unheard  int // how often it was asked in vain
 }
 
 // list is what a node says that it has of an address.
@@ -171,7 +175,7 @@ func (k *Keeper) Wants(now time.Time, random func() uint64) map[string]Want {
 			}
 		}
 		pause := askSeldom
-		if !p.answered {
+		if !p.answered && p.unheard < maxUnheard {
 			pause = askAgain
 		}
 		switch same := maps.Equal(asks, p.asks); {
@@ -183,7 +187,9 @@ func (k *Keeper) Wants(now time.Time, random func() uint64) map[string]Want {
 		if p.stream == 0 {
 			p.stream, p.next, p.answered = random(), 0, false
 		}
-		p.asks, p.asked = asks, now
+		if p.asks, p.asked = asks, now; !p.answered {
+			p.unheard++
+		}
 		out[name] = Want{Stream: p.stream, Addresses: asks}
 	}
 	return out
@@ -199,7 +205,7 @@ func (k *Keeper) Page(node string, page Page, now time.Time) {
 		p.askAnew()
 		return
 	}
-	p.answered = true
+	p.answered, p.unheard = true, 0
 	if page.Number == 0 && len(page.Parts) > 0 {
 		p.neighbours = page.Neighbours
 	}

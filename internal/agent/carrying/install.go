@@ -18,6 +18,8 @@ const (
 	renewPeriod = nft.CarryTime / 3
 	// retryPeriod is how often a kernel is asked again that refused.
 	retryPeriod = time.Second
+	// removeAfter is when tables are removed that are empty.
+	removeAfter = time.Minute
 )
 
 // kernel is what the kernel is to hand to other nodes, and what it has.
@@ -30,6 +32,7 @@ type kernel struct {
 	ifaces  []nft.CarryInterface
 	renewed time.Time
 	retry   time.Time
+	needed  time.Time // when they were last
 	dirty   map[netip.Addr]bool
 }
 
@@ -141,6 +144,22 @@ func (c *Carrying) inherited(node string) (netip.Addr, bool) {
 // install brings the kernel in line with what is wanted.
 func (c *Carrying) install(now time.Time) {
 	k := &c.kernel
+	switch needed := c.needed(); {
+	case needed:
+		k.needed = now
+	case !k.made:
+		clear(k.dirty)
+		return
+	case now.Sub(k.needed) >= removeAfter:
+		if err := c.o.Carrier.Remove(); err != nil {
+			c.o.Log.Warn("tables for connections of other nodes not removed", "error", err)
+			k.needed = now
+			return
+		}
+		k.made, k.ifaces = false, nil
+		clear(k.dirty)
+		return
+	}
 	if now.Before(k.retry) || !c.prepare(now) {
 		return
 	}
@@ -198,16 +217,18 @@ func (c *Carrying) fail(now time.Time) {
 	k.renewed = time.Time{}
 }
 
-// prepare makes the tables, once there is something to be in them.
-func (c *Carrying) prepare(now time.Time) bool {
-	k := &c.kernel
-	needed := len(k.flows)+len(k.has) > 0
+// needed says whether there is something to be in our tables.
+func (c *Carrying) needed() bool {
+	needed := len(c.kernel.flows)+len(c.kernel.has) > 0
 	for _, r := range c.up {
 		needed = needed || r.settles
 	}
-	if !needed {
-		return len(k.dirty) == 0 || k.made
-	}
+	return needed
+}
+
+// prepare makes the tables, once there is something to be in them.
+func (c *Carrying) prepare(now time.Time) bool {
+	k := &c.kernel
 	names := map[string]bool{}
 	for addr := range c.up {
 		if claim, ok := c.keeper.Own(addr); ok && claim.Limit > 0 {
@@ -323,7 +344,7 @@ func (c *Carrying) publish() (busy bool) {
 		}
 		changed = changed || c.state[addr] != *s
 		c.state[addr] = *s
-		if !s.ready {
+		if c.kernel.dirty[addr] {
 			c.dirty[addr] = true
 		}
 	}
