@@ -9,7 +9,7 @@ import (
 // only: not of higher ones, and not of its own. "x/..." is x and all below.
 var layers = [][]string{
 	{"api/...", "internal/prose"},
-	{"internal/cloud", "internal/lb", "internal/ovsdb"},
+	{"internal/cloud", "internal/conntrack", "internal/lb", "internal/ovsdb"},
 	{
 		"internal/apiretry", "internal/backend", "internal/bfd", "internal/bgp", "internal/cloudscale", "internal/cloudsigma", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/notary", "internal/ovn", "internal/serve", "internal/wire",
@@ -82,7 +82,7 @@ func TestProductIsOnlyTheProduct(t *testing.T) {
 
 // linuxOnly are packages of ours that build for Linux only. The plugin of kubectl runs
 // wherever kubectl does.
-var linuxOnly = []string{"internal/agent", "internal/carry", "internal/dhcp", "internal/link", "internal/nft", "internal/onnodes/probe", "internal/wire"}
+var linuxOnly = []string{"internal/agent", "internal/carry", "internal/conntrack", "internal/dhcp", "internal/link", "internal/nft", "internal/onnodes/probe", "internal/wire"}
 
 func TestPluginRunsWhereKubectlDoes(t *testing.T) {
 	for _, p := range packages(t, "-deps", "./cmd/kubectl-fairlead") {

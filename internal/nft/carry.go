@@ -1,0 +1,378 @@
+package nft
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+
+	"fairlead.io/internal/conntrack"
+	"fairlead.io/internal/lb"
+)
+
+// CarriedName is the name of the tables that send packets of established connections to the
+// node that has them, after their address has moved here.
+const CarriedName = Name + "-carried"
+
+const (
+	// CarryTime is how long the kernel sends the packets of a connection on after it was
+	// last told to. An agent that is gone for good does not leave this behind.
+	CarryTime = time.Minute
+	// CarryLimit is how many connections are carried at most: about 20 MB of the kernel's
+	// memory.
+	CarryLimit = 1 << 17
+	// SettleTime is the longest that Settle makes a client wait.
+	SettleTime = time.Second
+)
+
+// ErrTooManyCarried says that connections beyond CarryLimit were left out.
+var ErrTooManyCarried = fmt.Errorf("more than %d connections to send on", CarryLimit)
+
+// Carried is a connection that another node goes on serving: its packets are sent there.
+type Carried struct {
+	conntrack.Conn
+	// Via is that node's address on the interface. Link-local is fine.
+	Via       netip.Addr
+	Interface string
+}
+
+// CarryInterface is an interface on which packets to carried addresses arrive.
+type CarryInterface struct {
+	Name string
+	// MAC is needed for a bridge only.
+	MAC net.HardwareAddr
+	// Ports are those of a bridge: packets are taken as they arrive at them. The bridge itself
+	// is too late if bridged packets are translated (net.bridge.bridge-nf-call-iptables).
+	Ports []string
+}
+
+// Carrier keeps which connections are carried.
+type Carrier interface {
+	// Prepare makes everything but elements, and keeps those that are there. It does nothing
+	// if nothing has changed. Interfaces that are not named are no longer served. Nodes are
+	// the hardware addresses of all nodes: what comes from one of them was carried
+	// already, and is not carried again. An interface that does not exist is left out.
+	Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) error
+	// Settle drops, for a time of at most SettleTime, packets in the middle of TCP
+	// connections to an address that this node does not know, which it would reset otherwise:
+	// whether another node has them is still being found out. Settled ends that.
+	Settle(address netip.Addr, d time.Duration) error
+	Settled(address netip.Addr) error
+	// Update adds, changes and removes connections. Each ends after CarryTime, unless it is
+	// added again. One that is in both is added.
+	Update(add, remove []Carried) error
+	// Carried are the connections that the kernel has, also those of an earlier agent.
+	Carried() ([]Carried, error)
+	// Packets is how many have been carried.
+	Packets() (uint64, error)
+	// Remove removes all of it.
+	Remove() error
+	// Close leaves the kernel as it is.
+	Close() error
+}
+
+var _ Carrier = (*CarryTable)(nil)
+
+// CarryTable is the Carrier of this node's kernel: a table in the family netdev, whose rules see
+// packets as they come in, before connection tracking, and one in inet for Settle. All
+// methods may be called at the same time.
+type CarryTable struct {
+	// conn's lock guards all of it.
+	conn  *conn
+	netns int
+	time  time.Duration // CarryTime
+	// have is which element has which value, as far as it may not have expired.
+	have     map[carryKey]carryValue
+	known    bool // have is what the kernel has
+	prepared string
+}
+
+type carryKey struct{ set, key string }
+
+type carryValue struct {
+	via   string
+	until time.Time
+}
+
+// OpenCarrier opens the tables. It makes nothing: Prepare does.
+func OpenCarrier() (*CarryTable, error) { return OpenCarrierIn(0) }
+
+// OpenCarrierIn is OpenCarrier in the network namespace of a file descriptor, as OpenIn is Open.
+func OpenCarrierIn(netns int) (*CarryTable, error) {
+	c, err := dial(netns)
+	if err != nil {
+		return nil, err
+	}
+	return &CarryTable{conn: c, netns: netns, time: CarryTime}, nil
+}
+
+// Close is as Carrier.Close.
+func (t *CarryTable) Close() error {
+	t.conn.Lock()
+	defer t.conn.Unlock()
+	return t.conn.CloseLasting()
+}
+
+// Remove is as Carrier.Remove.
+func (t *CarryTable) Remove() error {
+	t.conn.Lock()
+	defer t.conn.Unlock()
+	t.prepared, t.known = "", false
+	for _, table := range []*nftables.Table{carryTable, settleTable} {
+		t.conn.AddTable(table)
+		t.conn.DelTable(table)
+	}
+	if err := t.conn.commit(); err != nil {
+		return fmt.Errorf("remove tables %s: %w", CarriedName, err)
+	}
+	return nil
+}
+
+// Settle is as Carrier.Settle.
+func (t *CarryTable) Settle(address netip.Addr, d time.Duration) error {
+	if err := checkCarried(address); err != nil {
+		return err
+	}
+	if d = min(d, SettleTime); d < time.Millisecond {
+		return t.Settled(address)
+	}
+	s := settling(lb.FamilyOf(address))
+	e := []nftables.SetElement{{Key: address.AsSlice(), Timeout: d}}
+	return t.transact("wait for the list of connections to "+address.String(), func() error {
+		return errors.Join(t.conn.SetAddElements(s, e), t.conn.SetDeleteElements(s, e), t.conn.SetAddElements(s, e))
+	})
+}
+
+// Settled is as Carrier.Settled.
+func (t *CarryTable) Settled(address netip.Addr) error {
+	if err := checkCarried(address); err != nil {
+		return err
+	}
+	s := settling(lb.FamilyOf(address))
+	e := []nftables.SetElement{{Key: address.AsSlice(), Timeout: SettleTime}}
+	return t.transact("accept connections to "+address.String(), func() error {
+		return errors.Join(t.conn.SetAddElements(s, e), t.conn.SetDeleteElements(s, e))
+	})
+}
+
+func checkCarried(a netip.Addr) error {
+	if !a.IsValid() || a.Is4In6() || a.Zone() != "" {
+		return fmt.Errorf("%v is not an address of a Service", a)
+	}
+	return nil
+}
+
+// transact writes what fill adds to the transaction.
+func (t *CarryTable) transact(what string, fill func() error) error {
+	t.conn.Lock()
+	defer t.conn.Unlock()
+	return t.write(what, fill)
+}
+
+func (t *CarryTable) write(what string, fill func() error) error {
+	if err := fill(); err != nil {
+		return t.conn.abandon(err)
+	}
+	if err := t.conn.commit(); err != nil {
+		t.known = false
+		if errors.Is(err, unix.ENOENT) {
+			t.prepared = ""
+			err = ErrTampered
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Packets is as Carrier.Packets.
+func (t *CarryTable) Packets() (uint64, error) {
+	t.conn.Lock()
+	defer t.conn.Unlock()
+	o, err := t.conn.GetObject(&nftables.CounterObj{Table: carryTable, Name: counterName})
+	if err != nil {
+		return 0, fmt.Errorf("read how many packets were carried: %w", err)
+	}
+	c, ok := o.(*nftables.CounterObj)
+	if !ok {
+		return 0, errors.New("read how many packets were carried: no counter")
+	}
+	return c.Packets, nil
+}
+
+// Carried is as Carrier.Carried.
+func (t *CarryTable) Carried() ([]Carried, error) {
+	t.conn.Lock()
+	defer t.conn.Unlock()
+	if err := t.read(); err != nil {
+		return nil, err
+	}
+	return t.decode(), nil
+}
+
+func (t *CarryTable) decode() []Carried {
+	out := make([]Carried, 0, len(t.have))
+	for k, v := range t.have {
+		if c, ok := decodeCarried(k.set, []byte(k.key), []byte(v.via)); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// read fills have.
+func (t *CarryTable) read() error {
+	have := map[carryKey]carryValue{}
+	sets, err := t.conn.GetSets(carryTable)
+	if err != nil && !isNotFound(err) {
+		return fmt.Errorf("list nftables sets: %w", err)
+	}
+	now := time.Now()
+	for _, s := range sets {
+		if _, _, ok := tuplesOf(s.Name); !ok {
+			continue
+		}
+		elems, err := t.conn.GetSetElements(s)
+		if err != nil {
+			return fmt.Errorf("read set %s: %w", s.Name, err)
+		}
+		for _, e := range elems {
+			have[carryKey{s.Name, string(e.Key)}] = carryValue{string(e.Val), now.Add(e.Expires)}
+		}
+	}
+	t.have, t.known = have, true
+	return nil
+}
+
+// batchOfCarried is how many connections one transaction has at most. The kernel holds up
+// everybody else's while it works on it.
+const batchOfCarried = 4096
+
+// Update is as Carrier.Update.
+func (t *CarryTable) Update(add, remove []Carried) error {
+	want, gone, err := encodeCarried(add, remove)
+	if err != nil {
+		return err
+	}
+	t.conn.Lock()
+	defer t.conn.Unlock()
+	if !t.known {
+		if err := t.read(); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	maps.DeleteFunc(t.have, func(_ carryKey, v carryValue) bool { return now.After(v.until) })
+	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
+	var tooMany error
+	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
+	if room := CarryLimit - len(t.have) + len(gone); len(keys) > room {
+		fresh := 0
+		keys = slices.DeleteFunc(keys, func(k carryKey) bool {
+			if _, is := t.have[k]; !is {
+				fresh++
+				return fresh > room
+			}
+			return false
+		})
+		if fresh > room {
+			tooMany = ErrTooManyCarried
+		}
+	}
+	for len(gone)+len(keys) > 0 {
+		part := gone[:min(batchOfCarried, len(gone))]
+		gone = gone[len(part):]
+		more := keys[:min(batchOfCarried-len(part), len(keys))]
+		keys = keys[len(more):]
+		if err := t.update(part, more, want); err != nil {
+			return errors.Join(err, tooMany)
+		}
+	}
+	return tooMany
+}
+
+func compareCarried(a, b carryKey) int {
+	if a.set != b.set {
+		if a.set < b.set {
+			return -1
+		}
+		return 1
+	}
+	if a.key < b.key {
+		return -1
+	}
+	return 1 // keys of a map differ
+}
+
+// update writes one transaction. An element that is added is there or not, and one that
+// is to be removed may have expired: neither matters if it is added with the value that
+// it has, removed, and added with the value that it gets. An addition does not prolong what
+// is there before Linux 6.12.
+func (t *CarryTable) update(gone, keys []carryKey, want map[carryKey]string) error {
+	until := time.Now().Add(t.time)
+	err := t.write(fmt.Sprintf("carry %d connections and no longer %d", len(keys), len(gone)), func() error {
+		was, is := map[string][]nftables.SetElement{}, map[string][]nftables.SetElement{}
+		moved := [len(lb.Families)]map[string]bool{{}, {}}
+		for _, k := range gone {
+			was[k.set] = append(was[k.set], t.element(k.key, t.have[k].via))
+		}
+		for _, k := range keys {
+			old, known := t.have[k]
+			if !known {
+				old.via = want[k]
+			}
+			was[k.set] = append(was[k.set], t.element(k.key, old.via))
+			is[k.set] = append(is[k.set], t.element(k.key, want[k]))
+			f, _, _ := tuplesOf(k.set)
+			moved[f][serviceIn(f, k.key)] = true
+		}
+		for _, name := range slices.Sorted(maps.Keys(was)) {
+			f, iface, _ := tuplesOf(name)
+			s := tuples(f, iface)
+			if err := errors.Join(inChunks(s, was[name], t.conn.SetAddElements), inChunks(s, was[name], t.conn.SetDeleteElements),
+				inChunks(s, is[name], t.conn.SetAddElements)); err != nil {
+				return err
+			}
+		}
+		for _, f := range lb.Families {
+			var elems []nftables.SetElement
+			for a := range moved[f] {
+				elems = append(elems, nftables.SetElement{Key: []byte(a), Timeout: t.time})
+			}
+			s := movedSet(f)
+			if err := errors.Join(inChunks(s, elems, t.conn.SetAddElements), inChunks(s, elems, t.conn.SetDeleteElements),
+				inChunks(s, elems, t.conn.SetAddElements)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range gone {
+		delete(t.have, k)
+	}
+	for _, k := range keys {
+		t.have[k] = carryValue{want[k], until}
+	}
+	return nil
+}
+
+func (t *CarryTable) element(key, via string) nftables.SetElement {
+	return nftables.SetElement{Key: []byte(key), Val: []byte(via), Timeout: t.time}
+}
+
+func inChunks(s *nftables.Set, all []nftables.SetElement, do func(*nftables.Set, []nftables.SetElement) error) error {
+	for part := range slices.Chunk(all, chunk) {
+		if err := do(s, part); err != nil {
+			return fmt.Errorf("elements of %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
