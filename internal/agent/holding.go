@@ -121,6 +121,7 @@ func claimsWith(all []member.Claim, node string, mine *elect.Claim, presumed map
 func (a *agent) decide(addr netip.Addr, now time.Time) {
 	h := a.held[addr]
 	if len(a.directory.tenants(addr)) == 0 || a.isolated {
+		a.unprepare(addr)
 		if h != nil {
 			a.falling = append(a.falling, addr)
 		}
@@ -143,7 +144,11 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		a.falling = append(a.falling, addr)
 		return
 	}
-	switch task := outcome.Task(a.node, claims); task {
+	task := outcome.Task(a.node, claims)
+	if task != elect.Take {
+		a.unprepare(addr)
+	}
+	switch task {
 	case elect.Take:
 		up := h != nil && h.up
 		switch {
@@ -153,6 +158,9 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 			return // a lost node has it
 		case !up && len(presumed) > 0:
 			last = "" // a lost node may have it: probe
+		}
+		if !up && !a.prepared(addr, a.ifacesFor(&candidate), outcome.Epoch, last, now) {
+			return
 		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:

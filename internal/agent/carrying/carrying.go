@@ -61,6 +61,7 @@ type Carrying struct {
 	changed chan struct{}
 	ended   chan struct{} // Run has
 	beside  sync.WaitGroup
+	closing sync.Once
 	of      atomic.Pointer[map[netip.Addr]bool] // addresses whose connections are followed
 	events  chan func(now time.Time)            // what goroutines beside Run have found
 
@@ -277,12 +278,15 @@ func (c *Carrying) Run(ctx context.Context, mail Mail) {
 	}
 }
 
-// Wait waits for the end of Run, and of everything that it has started.
-func (c *Carrying) Wait() {
-	<-c.ended
-	c.beside.Wait()
-	c.o.LAN.Close()
-	_ = c.o.Carrier.Close()
+// Wait waits, after Run, for the end of everything that it has started: letters may take seconds.
+func (c *Carrying) Wait() { c.beside.Wait() }
+
+// Close closes what New was given, after the end of Run or instead of it.
+func (c *Carrying) Close() {
+	c.closing.Do(func() {
+		c.o.LAN.Close()
+		_ = c.o.Carrier.Close()
+	})
 }
 
 // Ended is closed when Run has ended: nothing is done to the kernel any more.
