@@ -55,7 +55,9 @@ func (n Neighbour) Hardware() net.HardwareAddr { return n.MAC[:] }
 // Page is a part of an answer.
 type Page struct {
 	Stream uint64
-	// Number counts the pages of a stream, from 0. One without parts has the number of the
+	// Series is another one if the node begins anew.
+	Series uint64
+	// Number counts the pages of a series, from 0. One without parts has the number of the
 	// next: it says that there was nothing else.
 	Number     uint64
 	Neighbours []Neighbour // in the first page
@@ -100,6 +102,7 @@ func (w Want) Encode() []byte {
 // Encode returns the message.
 func (p Page) Encode() []byte {
 	b := binary.BigEndian.AppendUint64([]byte{version, kindPage}, p.Stream)
+	b = binary.BigEndian.AppendUint64(b, p.Series)
 	b = binary.AppendUvarint(b, p.Number)
 	b = binary.AppendUvarint(b, uint64(len(p.Neighbours)))
 	for _, n := range p.Neighbours {
@@ -144,7 +147,7 @@ func Decode(b []byte) (any, error) {
 		}
 		return w, in.err()
 	case kindPage:
-		p := Page{Stream: stream, Number: in.uvarint()}
+		p := Page{Stream: stream, Series: in.uint64(), Number: in.uvarint()}
 		for n := in.count(maxNeighbours, 11); n > 0 && !in.bad; n-- {
 			one := Neighbour{Addr: in.addr()}
 			copy(one.MAC[:], in.take(6))
@@ -228,6 +231,13 @@ func (r *reader) byte() byte {
 func (r *reader) uint16() uint16 {
 	if b := r.take(2); b != nil {
 		return binary.BigEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (r *reader) uint64() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.BigEndian.Uint64(b)
 	}
 	return 0
 }

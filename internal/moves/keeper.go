@@ -45,12 +45,14 @@ type peer struct {
 	// vague: only an address of it is known, from what an earlier agent of this node has left.
 	vague        bool
 	stream, next uint64 // stream 0: to be asked anew
+	series       uint64 // of the pages, once there was one
 	neighbours   []Neighbour
 	lists        map[netip.Addr]*list
 	// over are addresses of which it has nothing, or nothing any more, by the epoch for which
 	// it said so.
 	over     map[netip.Addr]uint64
 	asked    time.Time
+	again    time.Time             // when it was last asked because of what it said
 	asks     map[netip.Addr]uint64 // what it was last asked for
 	stale    bool                  // it may be another by now
 	answered bool
@@ -198,11 +200,19 @@ func (k *Keeper) Wants(now time.Time, random func() uint64) map[string]Want {
 // Page takes over what a node answers.
 func (k *Keeper) Page(node string, page Page, now time.Time) {
 	p := k.peers[node]
-	if p == nil || p.stream == 0 || page.Stream != p.stream || page.Number < p.next {
+	if p == nil || p.stream == 0 || page.Stream != p.stream {
 		return
 	}
-	if page.Number > p.next { // one is missing: ask for everything
-		p.askAnew()
+	if p.next == 0 {
+		p.series = page.Series
+	}
+	if page.Number != p.next || page.Series != p.series {
+		// One is missing, or the agent there is another one: ask for everything. An early
+		// page may also be one that somebody sends again, who is not to keep us busy.
+		if page.Series == p.series && page.Number > p.next || now.Sub(p.again) >= askAgain {
+			p.askAnew()
+			p.again = now
+		}
 		return
 	}
 	p.answered, p.unheard = true, 0

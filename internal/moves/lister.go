@@ -23,6 +23,9 @@ const (
 type Lister struct {
 	// Local says whether a client is on this node, whose packets never leave it.
 	Local func(netip.Addr) bool
+	// Series numbers the series of pages. It begins with a random number, so that pages of an
+	// earlier agent are not continued.
+	Series uint64
 
 	here     map[netip.Addr]bool
 	released map[netip.Addr]time.Time
@@ -45,6 +48,7 @@ type table struct {
 // asker is a node that asks.
 type asker struct {
 	stream, next uint64
+	series       uint64
 	wants        map[netip.Addr]*listing
 	beat         bool // it asks whether there is more
 }
@@ -94,7 +98,8 @@ func (l *Lister) Pin(addrs map[netip.Addr]bool) {
 func (l *Lister) Want(node string, w Want) {
 	a := l.askers[node]
 	if a == nil || a.stream != w.Stream {
-		a = &asker{stream: w.Stream, wants: map[netip.Addr]*listing{}}
+		l.Series++
+		a = &asker{stream: w.Stream, series: l.Series, wants: map[netip.Addr]*listing{}}
 		l.askers[node] = a
 	}
 	a.beat = true
@@ -170,9 +175,11 @@ func (l *Lister) Read(followed []netip.Addr, found []conntrack.Conn, begun time.
 	for _, addr := range followed {
 		now[addr] = map[conntrack.Conn]bool{}
 	}
-	for _, c := range found {
-		if of := now[c.Service.Addr()]; of != nil && len(of) < MaxListed && !l.Local(c.Client.Addr()) {
-			of[c] = true
+	for _, known := range []bool{true, false} { // of too many, those that are listed already
+		for _, c := range found {
+			if of := now[c.Service.Addr()]; of != nil && l.Has(c) == known && len(of) < MaxListed && !l.Local(c.Client.Addr()) {
+				of[c] = true
+			}
 		}
 	}
 	for addr, conns := range now {
@@ -256,7 +263,7 @@ func (l *Lister) Pages(node string, neighbours []Neighbour, now time.Time) (page
 	if a == nil {
 		return nil
 	}
-	page := Page{Stream: a.stream, Number: a.next}
+	page := Page{Stream: a.stream, Series: a.series, Number: a.next}
 	if a.next == 0 {
 		page.Neighbours = neighbours[:min(len(neighbours), maxNeighbours)]
 	}
@@ -267,7 +274,7 @@ func (l *Lister) Pages(node string, neighbours []Neighbour, now time.Time) (page
 		}
 		pages = append(pages, page)
 		a.next++
-		page = Page{Stream: a.stream, Number: a.next}
+		page = Page{Stream: a.stream, Series: a.series, Number: a.next}
 		room = maxPage
 	}
 	listed := 0
@@ -312,7 +319,7 @@ func (l *Lister) part(addr netip.Addr, w *listing, listed *int, now time.Time) (
 		p.Final = !l.here[addr] && !t.read.Before(l.released[addr])
 		if !w.begun || w.changes != t.changes {
 			p.Add, p.Remove = difference(w.sent, t.conns)
-			p.Add = p.Add[:min(len(p.Add), MaxListed-*listed)]
+			p.Add = p.Add[:min(len(p.Add), MaxListed-*listed+len(p.Remove))]
 			*listed += len(p.Add) - len(p.Remove)
 		}
 		p.Over = p.Final && len(t.conns) == 0 && now.Sub(l.released[addr]) >= linger

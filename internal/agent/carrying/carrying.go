@@ -129,6 +129,7 @@ func New(o Options) *Carrying {
 		state: map[netip.Addr]state{}, keeper: moves.NewKeeper(), lister: moves.NewLister(), nodes: map[string][]net.HardwareAddr{}, members: map[string]bool{},
 		up: map[netip.Addr]*raised{}, outbox: map[string]*outbox{}, paths: map[pathKey]*path{}, dirty: map[netip.Addr]bool{}}
 	c.kernel.reset()
+	c.lister.Series = random()
 	c.of.Store(&map[netip.Addr]bool{})
 	return c
 }
