@@ -1,12 +1,14 @@
 package nft
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/nftables"
@@ -89,8 +91,10 @@ type CarryTable struct {
 	time  time.Duration // CarryTime
 	// have is which element has which value, as far as it may not have expired.
 	have     map[carryKey]carryValue
+	count    int  // of connections in have
 	known    bool // have is what the kernel has
-	prepared string
+	pruned   time.Time
+	prepared string // what Prepare has written
 }
 
 type carryKey struct{ set, key string }
@@ -227,14 +231,14 @@ func (t *CarryTable) decode() []Carried {
 
 // read fills have.
 func (t *CarryTable) read() error {
-	have := map[carryKey]carryValue{}
+	have, count := map[carryKey]carryValue{}, 0
 	sets, err := t.conn.GetSets(carryTable)
 	if err != nil && !isNotFound(err) {
 		return fmt.Errorf("list nftables sets: %w", err)
 	}
 	now := time.Now()
 	for _, s := range sets {
-		if _, _, ok := tuplesOf(s.Name); !ok {
+		if _, _, _, ok := carrySetOf(s.Name); !ok {
 			continue
 		}
 		elems, err := t.conn.GetSetElements(s)
@@ -242,10 +246,14 @@ func (t *CarryTable) read() error {
 			return fmt.Errorf("read set %s: %w", s.Name, err)
 		}
 		for _, e := range elems {
-			have[carryKey{s.Name, string(e.Key)}] = carryValue{string(e.Val), now.Add(e.Expires)}
+			k := carryKey{s.Name, string(e.Key)}
+			have[k] = carryValue{string(e.Val), now.Add(e.Expires)}
+			if k.isConnection() {
+				count++
+			}
 		}
 	}
-	t.have, t.known = have, true
+	t.have, t.count, t.known = have, count, true
 	return nil
 }
 
@@ -255,10 +263,6 @@ const batchOfCarried = 4096
 
 // Update is as Carrier.Update.
 func (t *CarryTable) Update(add, remove []Carried) error {
-	want, gone, err := encodeCarried(add, remove)
-	if err != nil {
-		return err
-	}
 	t.conn.Lock()
 	defer t.conn.Unlock()
 	if !t.known {
@@ -266,24 +270,14 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 			return err
 		}
 	}
-	now := time.Now()
-	maps.DeleteFunc(t.have, func(_ carryKey, v carryValue) bool { return now.After(v.until) })
-	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
-	var tooMany error
-	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
-	if room := CarryLimit - len(t.have) + len(gone); len(keys) > room {
-		fresh := 0
-		keys = slices.DeleteFunc(keys, func(k carryKey) bool {
-			if _, is := t.have[k]; !is {
-				fresh++
-				return fresh > room
-			}
-			return false
-		})
-		if fresh > room {
-			tooMany = ErrTooManyCarried
-		}
+	t.prune(time.Now())
+	want, gone, err := encodeCarried(add, remove)
+	if err != nil {
+		return err
 	}
+	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
+	tooMany := t.limit(want, CarryLimit+len(gone))
+	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
 	for len(gone)+len(keys) > 0 {
 		part := gone[:min(batchOfCarried, len(gone))]
 		gone = gone[len(part):]
@@ -296,24 +290,49 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 	return tooMany
 }
 
-func compareCarried(a, b carryKey) int {
-	if a.set != b.set {
-		if a.set < b.set {
-			return -1
+// prune forgets what has expired, now and then.
+func (t *CarryTable) prune(now time.Time) {
+	if now.Before(t.pruned.Add(t.time / 4)) {
+		return
+	}
+	t.pruned = now
+	maps.DeleteFunc(t.have, func(k carryKey, v carryValue) bool {
+		expired := now.After(v.until)
+		if expired && k.isConnection() {
+			t.count--
 		}
-		return 1
+		return expired
+	})
+}
+
+// limit leaves connections out of want that are beyond the most.
+func (t *CarryTable) limit(want carryElements, most int) error {
+	if t.count+len(want) <= most {
+		return nil
 	}
-	if a.key < b.key {
-		return -1
+	n := t.count
+	var err error
+	for k := range want {
+		if _, known := t.have[k]; known || !k.isConnection() {
+			continue
+		}
+		if n++; n > most {
+			delete(want, k)
+			err = ErrTooManyCarried
+		}
 	}
-	return 1 // keys of a map differ
+	return err
+}
+
+func compareCarried(a, b carryKey) int {
+	return cmp.Or(strings.Compare(a.set, b.set), strings.Compare(a.key, b.key))
 }
 
 // update writes one transaction. An element that is added is there or not, and one that
 // is to be removed may have expired: neither matters if it is added with the value that
 // it has, removed, and added with the value that it gets. An addition does not prolong what
 // is there before Linux 6.12.
-func (t *CarryTable) update(gone, keys []carryKey, want map[carryKey]string) error {
+func (t *CarryTable) update(gone, keys []carryKey, want carryElements) error {
 	until := time.Now().Add(t.time)
 	err := t.write(fmt.Sprintf("carry %d connections and no longer %d", len(keys), len(gone)), func() error {
 		was, is := map[string][]nftables.SetElement{}, map[string][]nftables.SetElement{}
@@ -328,12 +347,11 @@ func (t *CarryTable) update(gone, keys []carryKey, want map[carryKey]string) err
 			}
 			was[k.set] = append(was[k.set], t.element(k.key, old.via))
 			is[k.set] = append(is[k.set], t.element(k.key, want[k]))
-			f, _, _ := tuplesOf(k.set)
-			moved[f][serviceIn(f, k.key)] = true
+			f, service := k.service()
+			moved[f][service] = true
 		}
 		for _, name := range slices.Sorted(maps.Keys(was)) {
-			f, iface, _ := tuplesOf(name)
-			s := tuples(f, iface)
+			s := carrySet(name)
 			if err := errors.Join(inChunks(s, was[name], t.conn.SetAddElements), inChunks(s, was[name], t.conn.SetDeleteElements),
 				inChunks(s, is[name], t.conn.SetAddElements)); err != nil {
 				return err
@@ -357,8 +375,12 @@ func (t *CarryTable) update(gone, keys []carryKey, want map[carryKey]string) err
 	}
 	for _, k := range gone {
 		delete(t.have, k)
+		t.count--
 	}
 	for _, k := range keys {
+		if _, known := t.have[k]; !known && k.isConnection() {
+			t.count++
+		}
 		t.have[k] = carryValue{want[k], until}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package nft_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -120,7 +121,7 @@ func (l *movedLAN) proxy(n *movedNode, i int) {
 	l.echo(n.pod)
 }
 
-// echo answers what it is told, with the pod's name in front.
+// echo answers lines that it is told, with the pod's name in front.
 func (l *movedLAN) echo(pod *netns.NS) {
 	var tcp net.Listener
 	var udp net.PacketConn
@@ -145,13 +146,12 @@ func (l *movedLAN) echo(pod *netns.NS) {
 			go func() {
 				defer stop()
 				defer c.Close()
-				buf := make([]byte, 1<<16)
-				for {
-					n, err := c.Read(buf)
+				for lines := bufio.NewReader(c); ; {
+					line, err := lines.ReadString('\n')
 					if err != nil {
 						return
 					}
-					if _, err := io.WriteString(c, pod.Name+string(buf[:n])); err != nil {
+					if _, err := io.WriteString(c, pod.Name+line); err != nil {
 						return
 					}
 				}
@@ -289,6 +289,7 @@ func (l *movedLAN) dial(network string, f lb.Family) net.Conn {
 // who tells the Service something and returns which pod has answered. UDP is asked again if
 // nothing comes.
 func who(c net.Conn, message string) (string, error) {
+	message += "\n"
 	isUDP := c.LocalAddr().Network() == "udp"
 	buf := make([]byte, len("pod0")+len(message))
 	for deadline := time.Now().Add(long); ; {
