@@ -47,8 +47,10 @@ func newMovedLAN(t *testing.T, bridged bool) *movedLAN {
 	l := &movedLAN{TB: t, client: netns.New(t, "client"), lan: netns.New(t, "lan")}
 	l.lan.Run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
 	l.lan.Run("ip", "link", "set", "br0", "up")
+	filterBridged(l.lan, "0")
 	plug(l.client, "eth0", l.lan, "client")
 	host(l.client, "eth0", 1)
+	l.client.Run("sh", "-c", "echo 0 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv6/conf/all/forwarding")
 	for i := range l.nodes {
 		n := &movedNode{NS: netns.New(t, fmt.Sprintf("node%d", i+1)), pod: netns.New(t, fmt.Sprintf("pod%d", i+1)), iface: "eth0"}
 		l.nodes[i] = n
@@ -60,6 +62,7 @@ func newMovedLAN(t *testing.T, bridged bool) *movedLAN {
 			n.Run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
 			n.Run("ip", "link", "set", "eth0", "master", "br0")
 			n.Run("ip", "link", "set", "br0", "up")
+			filterBridged(n.NS, "1") // as kube-proxy wants it
 		}
 		host(n.NS, n.iface, 11+i)
 		n.mac = macOf(n.NS, n.iface)
@@ -70,6 +73,11 @@ func newMovedLAN(t *testing.T, bridged bool) *movedLAN {
 	}
 	l.move(0)
 	return l
+}
+
+// filterBridged sets whether bridged packets meet rules for IP, if the kernel can do that.
+func filterBridged(ns *netns.NS, value string) {
+	ns.Run("sh", "-c", "for f in /proc/sys/net/bridge/bridge-nf-call-ip*; do [ ! -e $f ] || echo "+value+" >$f; done")
 }
 
 // plug connects an interface of ns to the LAN.
