@@ -67,7 +67,9 @@ type Carrier interface {
 	Settle(address netip.Addr, d time.Duration) error
 	Settled(address netip.Addr) error
 	// Update adds, changes and removes connections. Each ends after CarryTime, unless it is
-	// added again. One that is in both is added.
+	// added again. One that is in both is added. Those beyond CarryLimit, or on interfaces
+	// that are not prepared, are left out, with an error. ErrTampered says that the tables are
+	// not there: Prepare, and add all of them again.
 	Update(add, remove []Carried) error
 	// Carried are the connections that the kernel has, also those of an earlier agent.
 	Carried() ([]Carried, error)
@@ -95,6 +97,7 @@ type CarryTable struct {
 	known    bool // have is what the kernel has
 	pruned   time.Time
 	prepared string // what Prepare has written
+	served   []string
 }
 
 type carryKey struct{ set, key string }
@@ -271,12 +274,14 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 		}
 	}
 	t.prune(time.Now())
+	add, left := t.ofServed(add)
+	remove, _ = t.ofServed(remove)
 	want, gone, err := encodeCarried(add, remove)
 	if err != nil {
 		return err
 	}
 	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
-	tooMany := t.limit(want, CarryLimit+len(gone))
+	left = errors.Join(left, t.limit(want, CarryLimit+len(gone)))
 	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
 	for len(gone)+len(keys) > 0 {
 		part := gone[:min(batchOfCarried, len(gone))]
@@ -284,10 +289,23 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 		more := keys[:min(batchOfCarried-len(part), len(keys))]
 		keys = keys[len(more):]
 		if err := t.update(part, more, want); err != nil {
-			return errors.Join(err, tooMany)
+			return errors.Join(err, left)
 		}
 	}
-	return tooMany
+	return left
+}
+
+// ofServed returns those on interfaces that Prepare was called for.
+func (t *CarryTable) ofServed(all []Carried) ([]Carried, error) {
+	if t.prepared == "" {
+		return all, nil // as an earlier agent has left it
+	}
+	unknown := func(c Carried) bool { return !slices.Contains(t.served, c.Interface) }
+	i := slices.IndexFunc(all, unknown)
+	if i < 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(slices.Clone(all), unknown), fmt.Errorf("interface %q is not prepared for connections of other nodes", all[i].Interface)
 }
 
 // prune forgets what has expired, now and then.

@@ -55,7 +55,7 @@ func (t *CarryTable) Prepare(interfaces []CarryInterface, nodes []net.HardwareAd
 	if err := t.define(served, chains, nodes); err != nil {
 		return fmt.Errorf("write tables %s: %w", CarriedName, err)
 	}
-	t.prepared = said.String()
+	t.prepared, t.served = said.String(), served
 	return nil
 }
 
