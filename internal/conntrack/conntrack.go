@@ -18,6 +18,8 @@ type Conn struct {
 // other nodes, and a table of the kernel may have millions.
 const Limit = 1 << 16
 
+var limit = Limit // less in tests
+
 // ErrTooMany says that there are more than Limit connections.
 var ErrTooMany = fmt.Errorf("more than %d connections", Limit)
 
@@ -57,7 +59,7 @@ func ListIn(netns int, of func(netip.Addr) bool) ([]Conn, error) {
 		if !ok || !e.goesOn() {
 			continue
 		}
-		if len(out) == Limit {
+		if len(out) == limit {
 			return out, ErrTooMany
 		}
 		out = append(out, e.Conn)

@@ -22,10 +22,11 @@ type Change struct {
 	Lost bool
 }
 
+// receiveBuffer is for the changes of all connections of the node, also of those that nobody
+// asked for: about 10,000 of them. It is smaller in tests.
+var receiveBuffer = 8 << 20
+
 const (
-	// receiveBuffer is for the changes of all connections of the node, also of those that
-	// nobody asked for: about 20,000 of them.
-	receiveBuffer = 8 << 20
 	// pause is for how long changes are collected, so that many are told at once, and batch
 	// is how many.
 	pause = 20 * time.Millisecond

@@ -1,12 +1,14 @@
 package nft
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/nftables"
@@ -65,7 +67,9 @@ type Carrier interface {
 	Settle(address netip.Addr, d time.Duration) error
 	Settled(address netip.Addr) error
 	// Update adds, changes and removes connections. Each ends after CarryTime, unless it is
-	// added again. One that is in both is added.
+	// added again. One that is in both is added. Those beyond CarryLimit, or on interfaces
+	// that are not prepared, are left out, with an error. ErrTampered says that the tables are
+	// not there: Prepare, and add all of them again.
 	Update(add, remove []Carried) error
 	// Carried are the connections that the kernel has, also those of an earlier agent.
 	Carried() ([]Carried, error)
@@ -89,8 +93,11 @@ type CarryTable struct {
 	time  time.Duration // CarryTime
 	// have is which element has which value, as far as it may not have expired.
 	have     map[carryKey]carryValue
+	count    int  // of connections in have
 	known    bool // have is what the kernel has
-	prepared string
+	pruned   time.Time
+	prepared string // what Prepare has written
+	served   []string
 }
 
 type carryKey struct{ set, key string }
@@ -227,14 +234,14 @@ func (t *CarryTable) decode() []Carried {
 
 // read fills have.
 func (t *CarryTable) read() error {
-	have := map[carryKey]carryValue{}
+	have, count := map[carryKey]carryValue{}, 0
 	sets, err := t.conn.GetSets(carryTable)
 	if err != nil && !isNotFound(err) {
 		return fmt.Errorf("list nftables sets: %w", err)
 	}
 	now := time.Now()
 	for _, s := range sets {
-		if _, _, ok := tuplesOf(s.Name); !ok {
+		if _, _, _, ok := carrySetOf(s.Name); !ok {
 			continue
 		}
 		elems, err := t.conn.GetSetElements(s)
@@ -242,10 +249,14 @@ func (t *CarryTable) read() error {
 			return fmt.Errorf("read set %s: %w", s.Name, err)
 		}
 		for _, e := range elems {
-			have[carryKey{s.Name, string(e.Key)}] = carryValue{string(e.Val), now.Add(e.Expires)}
+			k := carryKey{s.Name, string(e.Key)}
+			have[k] = carryValue{string(e.Val), now.Add(e.Expires)}
+			if k.isConnection() {
+				count++
+			}
 		}
 	}
-	t.have, t.known = have, true
+	t.have, t.count, t.known = have, count, true
 	return nil
 }
 
@@ -255,10 +266,6 @@ const batchOfCarried = 4096
 
 // Update is as Carrier.Update.
 func (t *CarryTable) Update(add, remove []Carried) error {
-	want, gone, err := encodeCarried(add, remove)
-	if err != nil {
-		return err
-	}
 	t.conn.Lock()
 	defer t.conn.Unlock()
 	if !t.known {
@@ -266,54 +273,84 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 			return err
 		}
 	}
-	now := time.Now()
-	maps.DeleteFunc(t.have, func(_ carryKey, v carryValue) bool { return now.After(v.until) })
-	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
-	var tooMany error
-	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
-	if room := CarryLimit - len(t.have) + len(gone); len(keys) > room {
-		fresh := 0
-		keys = slices.DeleteFunc(keys, func(k carryKey) bool {
-			if _, is := t.have[k]; !is {
-				fresh++
-				return fresh > room
-			}
-			return false
-		})
-		if fresh > room {
-			tooMany = ErrTooManyCarried
-		}
+	t.prune(time.Now())
+	add, left := t.ofServed(add)
+	remove, _ = t.ofServed(remove)
+	want, gone, err := encodeCarried(add, remove)
+	if err != nil {
+		return err
 	}
+	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
+	left = errors.Join(left, t.limit(want, CarryLimit+len(gone)))
+	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
 	for len(gone)+len(keys) > 0 {
 		part := gone[:min(batchOfCarried, len(gone))]
 		gone = gone[len(part):]
 		more := keys[:min(batchOfCarried-len(part), len(keys))]
 		keys = keys[len(more):]
 		if err := t.update(part, more, want); err != nil {
-			return errors.Join(err, tooMany)
+			return errors.Join(err, left)
 		}
 	}
-	return tooMany
+	return left
+}
+
+// ofServed returns those on interfaces that Prepare was called for.
+func (t *CarryTable) ofServed(all []Carried) ([]Carried, error) {
+	if t.prepared == "" {
+		return all, nil // as an earlier agent has left it
+	}
+	unknown := func(c Carried) bool { return !slices.Contains(t.served, c.Interface) }
+	i := slices.IndexFunc(all, unknown)
+	if i < 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(slices.Clone(all), unknown), fmt.Errorf("interface %q is not prepared for connections of other nodes", all[i].Interface)
+}
+
+// prune forgets what has expired, now and then.
+func (t *CarryTable) prune(now time.Time) {
+	if now.Before(t.pruned.Add(t.time / 4)) {
+		return
+	}
+	t.pruned = now
+	maps.DeleteFunc(t.have, func(k carryKey, v carryValue) bool {
+		expired := now.After(v.until)
+		if expired && k.isConnection() {
+			t.count--
+		}
+		return expired
+	})
+}
+
+// limit leaves connections out of want that are beyond the most.
+func (t *CarryTable) limit(want carryElements, most int) error {
+	if t.count+len(want) <= most {
+		return nil
+	}
+	n := t.count
+	var err error
+	for k := range want {
+		if _, known := t.have[k]; known || !k.isConnection() {
+			continue
+		}
+		if n++; n > most {
+			delete(want, k)
+			err = ErrTooManyCarried
+		}
+	}
+	return err
 }
 
 func compareCarried(a, b carryKey) int {
-	if a.set != b.set {
-		if a.set < b.set {
-			return -1
-		}
-		return 1
-	}
-	if a.key < b.key {
-		return -1
-	}
-	return 1 // keys of a map differ
+	return cmp.Or(strings.Compare(a.set, b.set), strings.Compare(a.key, b.key))
 }
 
 // update writes one transaction. An element that is added is there or not, and one that
 // is to be removed may have expired: neither matters if it is added with the value that
 // it has, removed, and added with the value that it gets. An addition does not prolong what
 // is there before Linux 6.12.
-func (t *CarryTable) update(gone, keys []carryKey, want map[carryKey]string) error {
+func (t *CarryTable) update(gone, keys []carryKey, want carryElements) error {
 	until := time.Now().Add(t.time)
 	err := t.write(fmt.Sprintf("carry %d connections and no longer %d", len(keys), len(gone)), func() error {
 		was, is := map[string][]nftables.SetElement{}, map[string][]nftables.SetElement{}
@@ -328,12 +365,11 @@ func (t *CarryTable) update(gone, keys []carryKey, want map[carryKey]string) err
 			}
 			was[k.set] = append(was[k.set], t.element(k.key, old.via))
 			is[k.set] = append(is[k.set], t.element(k.key, want[k]))
-			f, _, _ := tuplesOf(k.set)
-			moved[f][serviceIn(f, k.key)] = true
+			f, service := k.service()
+			moved[f][service] = true
 		}
 		for _, name := range slices.Sorted(maps.Keys(was)) {
-			f, iface, _ := tuplesOf(name)
-			s := tuples(f, iface)
+			s := carrySet(name)
 			if err := errors.Join(inChunks(s, was[name], t.conn.SetAddElements), inChunks(s, was[name], t.conn.SetDeleteElements),
 				inChunks(s, is[name], t.conn.SetAddElements)); err != nil {
 				return err
@@ -357,8 +393,12 @@ func (t *CarryTable) update(gone, keys []carryKey, want map[carryKey]string) err
 	}
 	for _, k := range gone {
 		delete(t.have, k)
+		t.count--
 	}
 	for _, k := range keys {
+		if _, known := t.have[k]; !known && k.isConnection() {
+			t.count++
+		}
 		t.have[k] = carryValue{want[k], until}
 	}
 	return nil

@@ -55,7 +55,7 @@ func (t *CarryTable) Prepare(interfaces []CarryInterface, nodes []net.HardwareAd
 	if err := t.define(served, chains, nodes); err != nil {
 		return fmt.Errorf("write tables %s: %w", CarriedName, err)
 	}
-	t.prepared = said.String()
+	t.prepared, t.served = said.String(), served
 	return nil
 }
 
@@ -116,7 +116,7 @@ func carrySets(interfaces []string) []*nftables.Set {
 	for _, f := range lb.Families {
 		sets = append(sets, movedSet(f), settling(f))
 		for _, i := range interfaces {
-			sets = append(sets, tuples(f, i), fragments(f, i))
+			sets = append(sets, tuples(f, i), pairs(f, i), datagrams(f, i))
 		}
 	}
 	for i, s := range sets {
@@ -175,10 +175,11 @@ func (t *CarryTable) replaceOthers(sets []*nftables.Set) ([]Carried, error) {
 	}
 	kept := t.decode()
 	kept = slices.DeleteFunc(kept, func(c Carried) bool {
-		name := tuplesName(lb.FamilyOf(c.Service.Addr()), c.Interface)
+		name := carrySetName(kindTuples, lb.FamilyOf(c.Service.Addr()), c.Interface)
 		return !slices.ContainsFunc(sets, func(s *nftables.Set) bool { return s.Name == name })
 	})
 	clear(t.have)
+	t.count = 0
 	t.conn.DelTable(carryTable)
 	return kept, nil
 }

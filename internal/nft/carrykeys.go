@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
 	"fairlead.io/internal/conntrack"
@@ -26,10 +27,9 @@ func tupleKey(c conntrack.Conn) string {
 
 func tupleLen(f lb.Family) int { return 4 + 2*(int(addrLen(f))+4) }
 
-// serviceIn is the Service's address in a key, as it is there.
-func serviceIn(f lb.Family, key string) string {
-	size := int(addrLen(f))
-	return key[4+size+4:][:size]
+// pairKey is client and Service.
+func pairKey(c conntrack.Conn) string {
+	return string(c.Client.Addr().AsSlice()) + string(c.Service.Addr().AsSlice())
 }
 
 // tupleOf is the inverse of tupleKey.
@@ -48,8 +48,8 @@ func tupleOf(f lb.Family, key []byte) (conntrack.Conn, bool) {
 
 // decodeCarried reads an element of a map.
 func decodeCarried(set string, key, via []byte) (Carried, bool) {
-	f, iface, ok := tuplesOf(set)
-	if !ok {
+	kind, f, iface, ok := carrySetOf(set)
+	if !ok || kind != kindTuples {
 		return Carried{}, false
 	}
 	c, ok := tupleOf(f, key)
@@ -60,9 +60,13 @@ func decodeCarried(set string, key, via []byte) (Carried, bool) {
 	return Carried{Conn: c, Via: to, Interface: iface}, true
 }
 
-// encodeCarried returns elements with their values, and those that are to go.
-func encodeCarried(add, remove []Carried) (want map[carryKey]string, gone []carryKey, err error) {
-	want = make(map[carryKey]string, len(add))
+// carryElements are elements with their values.
+type carryElements map[carryKey]string
+
+// encodeCarried returns the elements of connections, and those that are to go. Who has a connection with an address may be removed late: packets are
+// not sent on because of that alone.
+func encodeCarried(add, remove []Carried) (want carryElements, gone []carryKey, err error) {
+	want = make(carryElements, 2*len(add))
 	for _, c := range add {
 		k, err := c.element()
 		if err != nil {
@@ -72,6 +76,7 @@ func encodeCarried(add, remove []Carried) (want map[carryKey]string, gone []carr
 			return nil, nil, fmt.Errorf("connections to %v cannot be sent to %v", c.Service, c.Via)
 		}
 		want[k] = string(c.Via.AsSlice())
+		want[carryKey{carrySetName(kindPairs, lb.FamilyOf(c.Via), c.Interface), pairKey(c.Conn)}] = want[k]
 	}
 	seen := map[carryKey]bool{}
 	for _, c := range remove {
@@ -98,17 +103,50 @@ func (c Carried) element() (carryKey, error) {
 	if from.Is4In6() || from.Zone() != "" || from.BitLen() != to.BitLen() || c.Protocol != unix.IPPROTO_TCP && c.Protocol != unix.IPPROTO_UDP {
 		return carryKey{}, fmt.Errorf("protocol %d from %v to %v is not a connection that can be sent on", c.Protocol, c.Client, c.Service)
 	}
-	return carryKey{tuplesName(lb.FamilyOf(to), c.Interface), tupleKey(c.Conn)}, nil
+	return carryKey{carrySetName(kindTuples, lb.FamilyOf(to), c.Interface), tupleKey(c.Conn)}, nil
 }
 
-func tuplesName(f lb.Family, iface string) string { return "tuples" + version(f) + "-" + iface }
+// Kinds of sets that have elements for connections.
+const (
+	kindTuples = "tuples"
+	kindPairs  = "pairs"
+)
 
-// tuplesOf is the inverse of tuplesName.
-func tuplesOf(set string) (f lb.Family, iface string, ok bool) {
-	for _, f := range lb.Families {
-		if iface, is := strings.CutPrefix(set, tuplesName(f, "")); is && checkName(iface) == nil {
-			return f, iface, true
+func carrySetName(kind string, f lb.Family, iface string) string {
+	return kind + version(f) + "-" + iface
+}
+
+// carrySetOf is the inverse of carrySetName.
+func carrySetOf(name string) (kind string, f lb.Family, iface string, ok bool) {
+	for _, kind := range []string{kindTuples, kindPairs} {
+		for _, f := range lb.Families {
+			if iface, is := strings.CutPrefix(name, carrySetName(kind, f, "")); is && checkName(iface) == nil {
+				return kind, f, iface, true
+			}
 		}
 	}
-	return 0, "", false
+	return "", 0, "", false
+}
+
+// carrySet is the set with that name.
+func carrySet(name string) *nftables.Set {
+	kind, f, iface, _ := carrySetOf(name)
+	if kind == kindPairs {
+		return pairs(f, iface)
+	}
+	return tuples(f, iface)
+}
+
+// isConnection says whether the element is a connection: the others come with one.
+func (k carryKey) isConnection() bool { return strings.HasPrefix(k.set, kindTuples) }
+
+// service is the Service's address in a key: behind the client's, and behind its port if
+// it has one.
+func (k carryKey) service() (lb.Family, string) {
+	kind, f, _, _ := carrySetOf(k.set)
+	size := int(addrLen(f))
+	if kind == kindPairs {
+		return f, k.key[size:]
+	}
+	return f, k.key[4+size+4:][:size]
 }

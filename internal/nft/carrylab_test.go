@@ -1,6 +1,7 @@
 package nft_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,10 @@ func newMovedLAN(t *testing.T, bridged bool) *movedLAN {
 	l := &movedLAN{TB: t, client: netns.New(t, "client"), lan: netns.New(t, "lan")}
 	l.lan.Run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
 	l.lan.Run("ip", "link", "set", "br0", "up")
+	filterBridged(l.lan, "0")
 	plug(l.client, "eth0", l.lan, "client")
 	host(l.client, "eth0", 1)
+	l.client.Run("sh", "-c", "echo 0 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv6/conf/all/forwarding")
 	for i := range l.nodes {
 		n := &movedNode{NS: netns.New(t, fmt.Sprintf("node%d", i+1)), pod: netns.New(t, fmt.Sprintf("pod%d", i+1)), iface: "eth0"}
 		l.nodes[i] = n
@@ -59,6 +62,7 @@ func newMovedLAN(t *testing.T, bridged bool) *movedLAN {
 			n.Run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
 			n.Run("ip", "link", "set", "eth0", "master", "br0")
 			n.Run("ip", "link", "set", "br0", "up")
+			filterBridged(n.NS, "1") // as kube-proxy wants it
 		}
 		host(n.NS, n.iface, 11+i)
 		n.mac = macOf(n.NS, n.iface)
@@ -69,6 +73,11 @@ func newMovedLAN(t *testing.T, bridged bool) *movedLAN {
 	}
 	l.move(0)
 	return l
+}
+
+// filterBridged sets whether bridged packets meet rules for IP, if the kernel can do that.
+func filterBridged(ns *netns.NS, value string) {
+	ns.Run("sh", "-c", "for f in /proc/sys/net/bridge/bridge-nf-call-ip*; do [ ! -e $f ] || echo "+value+" >$f; done")
 }
 
 // plug connects an interface of ns to the LAN.
@@ -120,7 +129,7 @@ func (l *movedLAN) proxy(n *movedNode, i int) {
 	l.echo(n.pod)
 }
 
-// echo answers what it is told, with the pod's name in front.
+// echo answers lines that it is told, with the pod's name in front.
 func (l *movedLAN) echo(pod *netns.NS) {
 	var tcp net.Listener
 	var udp net.PacketConn
@@ -145,13 +154,12 @@ func (l *movedLAN) echo(pod *netns.NS) {
 			go func() {
 				defer stop()
 				defer c.Close()
-				buf := make([]byte, 1<<16)
-				for {
-					n, err := c.Read(buf)
+				for lines := bufio.NewReader(c); ; {
+					line, err := lines.ReadString('\n')
 					if err != nil {
 						return
 					}
-					if _, err := io.WriteString(c, pod.Name+string(buf[:n])); err != nil {
+					if _, err := io.WriteString(c, pod.Name+line); err != nil {
 						return
 					}
 				}
@@ -289,6 +297,7 @@ func (l *movedLAN) dial(network string, f lb.Family) net.Conn {
 // who tells the Service something and returns which pod has answered. UDP is asked again if
 // nothing comes.
 func who(c net.Conn, message string) (string, error) {
+	message += "\n"
 	isUDP := c.LocalAddr().Network() == "udp"
 	buf := make([]byte, len("pod0")+len(message))
 	for deadline := time.Now().Add(long); ; {

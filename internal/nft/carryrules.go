@@ -19,10 +19,10 @@ var (
 
 const (
 	counterName = "packets"
-	// fragmentTime is how long the kernel knows where the first fragment of a datagram went,
-	// and fragmentLimit of how many.
-	fragmentTime  = 2 * time.Second
-	fragmentLimit = 1 << 12
+	// datagramTime is how long the kernel knows that the first fragment of a datagram was
+	// carried, and datagramLimit of how many.
+	datagramTime  = 2 * time.Second
+	datagramLimit = 1 << 12
 )
 
 var (
@@ -57,21 +57,29 @@ func movedSet(f lb.Family) *nftables.Set {
 // tuples has the connections whose packets arrive on an interface, and where they go.
 func tuples(f lb.Family, iface string) *nftables.Set {
 	a := addrType(f)
-	return &nftables.Set{Table: carryTable, Name: tuplesName(f, iface), ID: 1, KeyByteOrder: binaryutil.BigEndian, Concatenation: true,
+	return &nftables.Set{Table: carryTable, Name: carrySetName(kindTuples, f, iface), ID: 1, KeyByteOrder: binaryutil.BigEndian, Concatenation: true,
 		KeyType: nftables.MustConcatSetType(nftables.TypeInetProto, a, nftables.TypeInetService, a, nftables.TypeInetService),
 		IsMap:   true, DataType: a, HasTimeout: true, Timeout: CarryTime}
 }
 
-// fragments has the datagrams whose first fragment was carried, and where it went.
-func fragments(f lb.Family, iface string) *nftables.Set {
+// pairs has who has such a connection to what, and where its packets go. It is for fragments,
+// which have no ports.
+func pairs(f lb.Family, iface string) *nftables.Set {
+	a := addrType(f)
+	return &nftables.Set{Table: carryTable, Name: carrySetName(kindPairs, f, iface), ID: 1, KeyByteOrder: binaryutil.BigEndian, Concatenation: true,
+		KeyType: nftables.MustConcatSetType(a, a), IsMap: true, DataType: a, HasTimeout: true, Timeout: CarryTime}
+}
+
+// datagrams has those whose first fragment was carried.
+func datagrams(f lb.Family, iface string) *nftables.Set {
 	a := addrType(f)
 	// Their numbers have no type with a name: these have the right size.
 	key := nftables.MustConcatSetType(a, a, nftables.TypeInetService, nftables.TypeInetProto)
 	if f == lb.IPv6 {
 		key = nftables.MustConcatSetType(a, a, nftables.TypeMark)
 	}
-	return &nftables.Set{Table: carryTable, Name: "fragments" + version(f) + "-" + iface, ID: 1, KeyByteOrder: binaryutil.BigEndian, Concatenation: true,
-		KeyType: key, IsMap: true, DataType: a, HasTimeout: true, Timeout: fragmentTime, Dynamic: true, Size: fragmentLimit}
+	return &nftables.Set{Table: carryTable, Name: "datagrams" + version(f) + "-" + iface, ID: 1, KeyByteOrder: binaryutil.BigEndian, Concatenation: true,
+		KeyType: key, HasTimeout: true, Timeout: datagramTime, Dynamic: true, Size: datagramLimit}
 }
 
 // settling has the addresses that Settle was called for.
@@ -128,13 +136,9 @@ func ingress(device, iface string, ours []expr.Any) carryChain {
 	c := carryChain{Chain: base(carryTable, "ingress-"+device, nftables.ChainHookIngress, beforeOthers, nil).Chain}
 	c.Device = device
 	for _, f := range lb.Families {
-		protocol := []byte{0x08, 0x00}
-		if f == lb.IPv6 {
-			protocol = []byte{0x86, 0xdd}
-		}
 		c.rules = append(c.rules, carryRule{exprs: rule(
 			ethernet(),
-			payload(expr.PayloadBaseLLHeader, 12, 2, regKey), one(&expr.Cmp{Op: expr.CmpOpEq, Register: regKey, Data: protocol}),
+			payload(expr.PayloadBaseLLHeader, 12, 2, regKey), one(&expr.Cmp{Op: expr.CmpOpEq, Register: regKey, Data: etherType(f)}),
 			destination(f, regKey), one(&expr.Lookup{SourceRegister: regKey, SetName: movedSet(f).Name}),
 			ours,
 			payload(expr.PayloadBaseLLHeader, 6, 6, regKey), one(&expr.Lookup{SourceRegister: regKey, SetName: nodesSet().Name, Invert: true}),
@@ -149,23 +153,38 @@ func ethernet() []expr.Any {
 }
 
 // carryRules send packets of one family on: those of a connection, by its ports; further
-// fragments, by what the first one has left behind; ICMP errors, by the packet they are
-// about, which came from the Service. A fragment that overtakes the first one is not carried.
+// fragments, if the first one was; ICMP errors, by the packet they are about, which came from
+// the Service. A fragment that overtakes the first one is not carried. Fragments of a client
+// that has connections to one address on several nodes all go to the same node.
 func carryRules(f lb.Family, iface string, index uint32) []carryRule {
 	device := one(&expr.Immediate{Register: regDevice, Data: binaryutil.NativeEndian.PutUint32(index)})
-	lookup := func(s *nftables.Set, to uint32) []expr.Any {
-		return one(&expr.Lookup{SourceRegister: regTuple, DestRegister: to, IsDestRegSet: true, SetName: s.Name})
+	lookup := func(s *nftables.Set) []expr.Any {
+		return one(&expr.Lookup{SourceRegister: regTuple, DestRegister: regTuple, IsDestRegSet: true, SetName: s.Name})
 	}
 	counted := one(&expr.Objref{Type: int(nftables.ObjTypeCounter), Name: counterName})
 	to := &forwardTo{family: f, device: regDevice, neigh: regTuple}
-	connections, datagrams := tuples(f, iface), fragments(f, iface)
+	connections, whole := tuples(f, iface), datagrams(f, iface)
 	return []carryRule{
-		{exprs: rule(firstFragment(f), tupleFrom(f), lookup(connections, regDevice), fragmentKey(f), one(&expr.Dynset{
-			SrcRegKey: regTuple, SrcRegData: regDevice, SetName: datagrams.Name, Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: fragmentTime}))},
-		{exprs: rule(device, tupleFrom(f), lookup(connections, regTuple), counted), to: to},
-		{exprs: rule(furtherFragment(f), device, fragmentKey(f), lookup(datagrams, regTuple), counted), to: to},
-		{exprs: rule(icmpError(f), device, tupleInError(f), lookup(connections, regTuple), counted), to: to},
+		{exprs: rule(family(f), firstFragment(f), tupleFrom(f), lookup(connections),
+			one(&expr.Cmp{Op: expr.CmpOpNeq, Register: regTuple, Data: make([]byte, addrLen(f))}), // always, but nft then shows the map
+			datagramKey(f), one(&expr.Dynset{SrcRegKey: regTuple, SetName: whole.Name, Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: datagramTime}))},
+		{exprs: rule(family(f), device, tupleFrom(f), lookup(connections), counted), to: to},
+		{exprs: rule(family(f), furtherFragment(f), datagramKey(f), one(&expr.Lookup{SourceRegister: regTuple, SetName: whole.Name}),
+			device, pairFrom(f), lookup(pairs(f, iface)), counted), to: to},
+		{exprs: rule(family(f), icmpError(f), device, tupleInError(f), lookup(connections), counted), to: to},
 	}
+}
+
+// family is always so in the chain, but nft then shows the names of fields.
+func family(f lb.Family) []expr.Any {
+	return rule(meta(expr.MetaKeyPROTOCOL, regKey), one(&expr.Cmp{Op: expr.CmpOpEq, Register: regKey, Data: etherType(f)}))
+}
+
+func etherType(f lb.Family) []byte {
+	if f == lb.IPv4 {
+		return []byte{0x08, 0x00}
+	}
+	return []byte{0x86, 0xdd}
 }
 
 // fields loads a key, one field after the other.
@@ -260,8 +279,14 @@ func furtherFragment(f lb.Family) []expr.Any {
 	return rule(fragmentField(f), masked(mask, []byte{0, 0}), one(&expr.Cmp{Op: expr.CmpOpNeq, Register: regKey, Data: []byte{0, 0}}))
 }
 
-// fragmentKey is what fragments are put together by.
-func fragmentKey(f lb.Family) []expr.Any {
+// pairFrom is who sends a packet, and to which address.
+func pairFrom(f lb.Family) []expr.Any {
+	from, size := sourceOffset(f), addrLen(f)
+	return fields(at(expr.PayloadBaseNetworkHeader, from, size), at(expr.PayloadBaseNetworkHeader, from+size, size))
+}
+
+// datagramKey is what fragments are put together by.
+func datagramKey(f lb.Family) []expr.Any {
 	from, size := sourceOffset(f), addrLen(f)
 	source, destination := at(expr.PayloadBaseNetworkHeader, from, size), at(expr.PayloadBaseNetworkHeader, from+size, size)
 	if f == lb.IPv4 {
