@@ -38,7 +38,7 @@ func (a *agent) apply(now time.Time) {
 		if !a.raise(addr, h, now) {
 			continue
 		}
-		a.tellRaised(addr, h, a.came[addr])
+		a.tellRaised(addr, h)
 		a.announcer.Own(addr, h.ifaces)
 		if !slices.Equal(before, h.ifaces) {
 			a.reportRaised(addr, a.came[addr], now)

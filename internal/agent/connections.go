@@ -162,15 +162,12 @@ func (a *agent) unprepare(addr netip.Addr) {
 	}
 }
 
-// tellRaised says that addr is here, from last.
-func (a *agent) tellRaised(addr netip.Addr, h *holding, last string) {
+// tellRaised says that addr is here.
+func (a *agent) tellRaised(addr netip.Addr, h *holding) {
 	if a.carrying == nil {
 		return
 	}
-	if last == a.node {
-		last = ""
-	}
-	a.carrying.Take(addr, carrying.Claim{Up: true, Claim: moves.Claim{Epoch: h.epoch, Interfaces: h.ifaces, From: last, Limit: a.keepLimit(addr)}})
+	a.carrying.Take(addr, carrying.Claim{Up: true, Claim: moves.Claim{Epoch: h.epoch, Interfaces: h.ifaces, From: h.from, Limit: a.keepLimit(addr)}})
 }
 
 // tellLowered says that addr is not here any more.
@@ -185,7 +182,7 @@ func (a *agent) tellLowered(addr netip.Addr) {
 func (a *agent) tellHeld() {
 	for addr, h := range a.held {
 		if h.up {
-			a.tellRaised(addr, h, "")
+			a.tellRaised(addr, h)
 		}
 	}
 }

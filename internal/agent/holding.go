@@ -21,6 +21,7 @@ type holding struct {
 	up     bool     // the kernel answers for it
 	ifaces []string // interfaces it is on, if up
 	since  time.Time
+	from   string // the node that had it before, as far as known
 
 	probing bool
 	// rival is a host on the LAN, not a node, that uses the address. This node does
@@ -232,6 +233,9 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 		return
 	}
 	h.epoch = epoch
+	if had := a.had[addr]; had != a.node {
+		h.from = had
+	}
 	if h.up || h.rival == nil && last != "" {
 		a.came[addr] = last
 		a.rising = append(a.rising, addr)

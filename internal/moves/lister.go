@@ -43,6 +43,7 @@ type table struct {
 	changes uint64    // of conns
 	read    time.Time // when the last reading began; zero: none has ended yet
 	pinned  bool      // known, though nobody asks
+	lost    bool      // changes were
 }
 
 // asker is a node that asks.
@@ -158,7 +159,7 @@ func (l *Lister) Following() []netip.Addr { return slices.Collect(maps.Keys(l.ta
 func (l *Lister) Unread(now time.Time) bool {
 	for addr, t := range l.tables {
 		switch {
-		case t.read.IsZero(), !l.here[addr] && t.read.Before(l.released[addr]), now.Sub(t.read) >= Reread:
+		case t.read.IsZero(), !l.here[addr] && t.read.Before(l.released[addr]), now.Sub(t.read) >= Reread, t.lost:
 			return true
 		}
 	}
@@ -166,7 +167,12 @@ func (l *Lister) Unread(now time.Time) bool {
 }
 
 // Begin begins a reading: changes from now on count more than what it finds.
-func (l *Lister) Begin() { l.reading = []conntrack.Change{} }
+func (l *Lister) Begin() {
+	l.reading = []conntrack.Change{}
+	for _, t := range l.tables {
+		t.lost = false
+	}
+}
 
 // Read takes over what a reading has found that began at that time, of the addresses that were
 // followed then.
@@ -222,7 +228,7 @@ func (l *Lister) Change(changes []conntrack.Change) {
 // Lose says that changes may have been lost: all is to be read again.
 func (l *Lister) Lose() {
 	for _, t := range l.tables {
-		t.read = t.read.Add(-Reread)
+		t.lost = true
 	}
 }
 

@@ -78,6 +78,9 @@ func (c *cluster) step() bool {
 		n.lister.Pin(n.keeper.Pending())
 		n.lister.Change(n.unread)
 		n.unread = nil
+		if c.lossy != nil && c.lossy.IntN(4) == 0 {
+			n.lister.Lose()
+		}
 		if n.lister.Unread(c.now) {
 			n.lister.Begin()
 			n.lister.Read(n.lister.Following(), slices.Collect(maps.Keys(n.has)), c.now)
@@ -372,4 +375,26 @@ func TestLongLists(t *testing.T) {
 	c.move("b", false)
 	c.settle()
 	c.expect("a long list", fmt.Sprintf("a:%d", MaxListed))
+}
+
+// Nothing is listed before the connections were read.
+func TestUnread(t *testing.T) {
+	l := NewLister()
+	l.Want("b", Want{Stream: 1, Addresses: map[netip.Addr]uint64{vip4: 1}})
+	l.Lose()
+	now := time.Unix(1000, 0)
+	if pages := l.Pages("b", nil, now); len(pages) > 0 {
+		t.Errorf("before the first reading: %+v", pages)
+	}
+	if !l.Unread(now) {
+		t.Error("no reading is due")
+	}
+	l.Begin()
+	l.Read(l.Following(), conns(vip4, 0, 3), now)
+	if pages := l.Pages("b", nil, now); len(pages) != 1 || len(pages[0].Parts) != 1 || len(pages[0].Parts[0].Add) != 3 {
+		t.Errorf("after it: %+v", pages)
+	}
+	if l.Unread(now) {
+		t.Error("another reading is due")
+	}
 }

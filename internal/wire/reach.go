@@ -36,7 +36,12 @@ func (p *Port) Reach(ctx context.Context, q Question, at net.HardwareAddr, wait 
 	case host := <-probe.found:
 		return host.hardware(), nil
 	case <-timer.C:
-		return nil, nil
+		select { // this process may be late, too
+		case host := <-probe.found:
+			return host.hardware(), nil
+		default:
+			return nil, nil
+		}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-p.done:

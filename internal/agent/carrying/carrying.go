@@ -80,6 +80,7 @@ type Carrying struct {
 	watch   watch
 	outbox  map[string]*outbox
 	paths   map[pathKey]*path
+	asked   int // how many of them are used
 	kernel  kernel
 	dirty   map[netip.Addr]bool // whose state may be another
 }
@@ -245,6 +246,7 @@ const (
 // Run works until ctx ends. What is in the kernel stays.
 func (c *Carrying) Run(ctx context.Context, mail Mail) {
 	defer close(c.ended)
+	c.catchUp()
 	c.inherit()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -253,13 +255,7 @@ func (c *Carrying) Run(ctx context.Context, mail Mail) {
 		case <-ctx.Done():
 			return
 		case <-c.wake:
-			c.mu.Lock()
-			queue := c.queue
-			c.queue = nil
-			c.mu.Unlock()
-			for _, f := range queue {
-				f(time.Now())
-			}
+			c.catchUp()
 		case <-mail.Mail():
 			for _, l := range mail.Letters() {
 				c.read(l)
@@ -276,6 +272,17 @@ func (c *Carrying) Run(ctx context.Context, mail Mail) {
 		} else {
 			timer.Reset(idle)
 		}
+	}
+}
+
+// catchUp does what was asked for.
+func (c *Carrying) catchUp() {
+	c.mu.Lock()
+	queue := c.queue
+	c.queue = nil
+	c.mu.Unlock()
+	for _, f := range queue {
+		f(time.Now())
 	}
 }
 

@@ -101,44 +101,28 @@ func (c *Carrying) compute() {
 	}
 }
 
-// wanted are the elements of an address.
+// wanted are the elements of an address. While a node is looked for, what there is stays.
 func (c *Carrying) wanted(addr netip.Addr) map[element]netip.Addr {
 	f := c.kernel.flows[addr]
 	claim, ok := c.keeper.Own(addr)
 	if f == nil || !ok {
 		return nil
 	}
-	vias := map[pathKey]netip.Addr{}
-	for node := range f.counts {
-		for _, iface := range claim.Interfaces {
-			key := pathKey{node, iface, addr.Is6()}
-			switch p := c.paths[key]; {
-			case p != nil && p.good:
-				vias[key] = p.at.Addr
-			case p == nil || !p.known: // an earlier agent has found it; it is being looked for
-				if via, ok := c.inherited(node); ok {
-					vias[key] = via
-				}
-			}
-		}
-	}
+	has := c.kernel.has[addr]
 	out := make(map[element]netip.Addr, len(f.node))
 	for conn, node := range f.node {
 		for _, iface := range claim.Interfaces {
-			if via, ok := vias[pathKey{node, iface, addr.Is6()}]; ok {
-				out[element{conn, iface}] = via
+			e := element{conn, iface}
+			via, there := has[e]
+			if p := c.paths[pathKey{node, iface, addr.Is6()}]; p != nil && p.known {
+				via, there = p.at.Addr, p.good
+			}
+			if there {
+				out[e] = via
 			}
 		}
 	}
 	return out
-}
-
-// inherited is the one address at which a node was found by an earlier agent.
-func (c *Carrying) inherited(node string) (netip.Addr, bool) {
-	if n := c.keeper.Neighbours(node); len(n) == 1 && n[0].MAC == [6]byte{} {
-		return n[0].Addr, true
-	}
-	return netip.Addr{}, false
 }
 
 // install brings the kernel in line with what is wanted.
@@ -160,7 +144,7 @@ func (c *Carrying) install(now time.Time) {
 		clear(k.dirty)
 		return
 	}
-	if now.Before(k.retry) || !c.prepare(now) {
+	if now.Before(k.retry) || len(c.nodes) == 0 || !c.prepare(now) {
 		return
 	}
 	renew := now.Sub(k.renewed) >= renewPeriod
@@ -355,7 +339,7 @@ func (c *Carrying) publish() (busy bool) {
 	for _, r := range c.up {
 		busy = busy || r.settles
 	}
-	return busy || len(c.paths) > 0 || len(c.dirty) > 0
+	return busy || c.asked > 0 || len(c.dirty) > 0
 }
 
 // installed are the connections of addr that the kernel hands on.

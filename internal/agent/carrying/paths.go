@@ -18,6 +18,8 @@ const (
 	maxMisses = 3
 	// searchAgain is how often a node is looked for that was not found on a segment.
 	searchAgain = 5 * time.Second
+	// remembered is for how long a path is known that nobody uses: addresses move to and fro.
+	remembered = time.Minute
 )
 
 // pathKey is one way to a node.
@@ -36,6 +38,7 @@ type path struct {
 	misses int
 	asking bool
 	next   time.Time
+	used   time.Time
 }
 
 // look looks for nodes that have connections, and asks those that were found whether they are
@@ -53,8 +56,9 @@ func (c *Carrying) look(ctx context.Context, now time.Time) {
 			}
 		}
 	}
-	for key := range c.paths {
-		if !needed[key] {
+	c.asked = len(needed)
+	for key, p := range c.paths {
+		if !needed[key] && now.Sub(p.used) >= remembered {
 			delete(c.paths, key)
 		}
 	}
@@ -64,6 +68,7 @@ func (c *Carrying) look(ctx context.Context, now time.Time) {
 			p = &path{}
 			c.paths[key] = p
 		}
+		p.used = now
 		switch {
 		case p.asking || now.Before(p.next):
 		case p.good:
@@ -90,23 +95,35 @@ func (c *Carrying) search(ctx context.Context, key pathKey, p *path) {
 	}
 	p.asking = true
 	c.beside.Go(func() {
-		var found *candidate
+		found := make(chan *candidate, len(all))
 		for i := range all {
 			one := &all[i]
-			var at net.HardwareAddr
-			if one.MAC != [6]byte{} {
-				at = one.Hardware()
-			}
-			if mac := c.o.LAN.Ask(ctx, key.iface, one.Addr, one.from, at); len(mac) == 6 {
-				one.MAC, found = [6]byte(mac), one
+			c.beside.Go(func() {
+				var at net.HardwareAddr
+				if one.MAC != [6]byte{} {
+					at = one.Hardware()
+				}
+				for range maxMisses {
+					if mac := c.o.LAN.Ask(ctx, key.iface, one.Addr, one.from, at); len(mac) == 6 {
+						one.MAC = [6]byte(mac)
+						found <- one
+						return
+					}
+				}
+				found <- nil
+			})
+		}
+		var first *candidate
+		for range all {
+			if first = <-found; first != nil {
 				break
 			}
 		}
 		c.later(ctx, func(now time.Time) {
 			p.asking, p.known, p.misses = false, true, 0
 			p.next = now.Add(searchAgain)
-			if found != nil {
-				p.at, p.from, p.good = found.Neighbour, found.from, true
+			if first != nil {
+				p.at, p.from, p.good = first.Neighbour, first.from, true
 				p.next = now.Add(askTime)
 			}
 			c.touch(key.node)
@@ -120,9 +137,11 @@ func (c *Carrying) ask(ctx context.Context, key pathKey, p *path) {
 	c.beside.Go(func() {
 		began := time.Now()
 		mac := c.o.LAN.Ask(ctx, key.iface, p.at.Addr, p.from, p.at.Hardware())
+		// An answer may be here that this process had no time to read.
+		late := time.Since(began) > askTime+askTime/2
 		c.later(ctx, func(time.Time) {
 			p.asking, p.next = false, began.Add(askTime)
-			if mac != nil {
+			if mac != nil || late {
 				p.misses = 0
 				return
 			}

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -187,7 +189,18 @@ func (x *talks) ownedBy(node string) {
 	}
 }
 
-// reported is what the Agent object of a node says about connections.
+// uncordonAll leaves nodes as they were.
+func uncordonAll(t *testing.T) {
+	for _, node := range nodes {
+		o := &corev1.Node{}
+		o.Name = node
+		if err := api.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":false}}`))); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// carriedBy is what the Agent object of a node says about connections.
 func carriedBy(t *testing.T, node string) (carried map[string]int32) {
 	t.Helper()
 	var a v1alpha1.Agent
@@ -206,11 +219,7 @@ func carriedBy(t *testing.T, node string) (carried map[string]int32) {
 func TestConnectionsSurviveMoves(t *testing.T) {
 	const idle, steady, packets = 50, 25, 5
 	x := newTalks(t)
-	t.Cleanup(func() {
-		for _, node := range nodes {
-			cordon(t, node, false)
-		}
-	})
+	t.Cleanup(func() { uncordonAll(t) })
 	each := idle + steady + packets + 1
 	isIdle := func(i int) bool { return i%each < idle }
 	a := x.settled()
@@ -277,6 +286,17 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	t.Cleanup(func() { _ = cluster.Heal(a) })
 	died := time.Now()
 	x.reset(a, died)
+	if took := time.Since(died); took < time.Second {
+		await(t.Context(), time.Second-took, func() error { return errors.New("a second has not passed") }) //nolint:errcheck // it passes
+	}
+	for i, c := range x.open { // now of those that have been idle
+		if isIdle(i) && nodeAt(c.Peer) == a {
+			began := time.Now()
+			if err := c.Say(64); err == nil || !c.Reset() || time.Since(began) > time.Second {
+				t.Errorf("a packet to a dead node is not answered by a reset: %v after %v", err, time.Since(began))
+			}
+		}
+	}
 }
 
 // toldKept says whether a Moved event says how many connections were kept.
