@@ -90,7 +90,8 @@ type CarryTable struct {
 	// conn's lock guards all of it.
 	conn  *conn
 	netns int
-	time  time.Duration // CarryTime
+	time  time.Duration // CarryTime, less in tests
+	most  int           // CarryLimit, less in tests
 	// have is which element has which value, as far as it may not have expired.
 	have     map[carryKey]carryValue
 	count    int  // of connections in have
@@ -116,7 +117,7 @@ func OpenCarrierIn(netns int) (*CarryTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &CarryTable{conn: c, netns: netns, time: CarryTime}, nil
+	return &CarryTable{conn: c, netns: netns, time: CarryTime, most: CarryLimit}, nil
 }
 
 // Close is as Carrier.Close.
@@ -262,7 +263,7 @@ func (t *CarryTable) read() error {
 
 // batchOfCarried is how many connections one transaction has at most. The kernel holds up
 // everybody else's while it works on it.
-const batchOfCarried = 4096
+const batchOfCarried = 1024
 
 // Update is as Carrier.Update.
 func (t *CarryTable) Update(add, remove []Carried) error {
@@ -281,7 +282,7 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 		return err
 	}
 	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
-	left = errors.Join(left, t.limit(want, CarryLimit+len(gone)))
+	left = errors.Join(left, t.limit(want, t.most+len(gone)))
 	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
 	for len(gone)+len(keys) > 0 {
 		part := gone[:min(batchOfCarried, len(gone))]

@@ -110,7 +110,7 @@ func macOf(ns *netns.NS, iface string) (mac net.HardwareAddr) {
 
 // proxy translates, masquerades and drops what is not valid.
 func (l *movedLAN) proxy(n *movedNode, i int) {
-	n.Run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
+	n.Run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding; echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter")
 	pod := pair(fmt.Sprintf("10.0.%d.2", i+1), fmt.Sprintf("fd00:%d::2", i+1))
 	gateway := pair(fmt.Sprintf("10.0.%d.1", i+1), fmt.Sprintf("fd00:%d::1", i+1))
 	netns.Cable(
