@@ -269,20 +269,31 @@ const batchOfCarried = 1024
 func (t *CarryTable) Update(add, remove []Carried) error {
 	t.conn.Lock()
 	defer t.conn.Unlock()
-	if !t.known {
-		if err := t.read(); err != nil {
-			return err
-		}
-	}
-	t.prune(time.Now())
 	add, left := t.ofServed(add)
 	remove, _ = t.ofServed(remove)
 	want, gone, err := encodeCarried(add, remove)
 	if err != nil {
 		return err
 	}
-	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
-	left = errors.Join(left, t.limit(want, t.most+len(gone)))
+	known := t.known
+	more, err := t.change(want, gone)
+	if err != nil && known && !errors.Is(err, ErrTampered) {
+		// Somebody else has written elements, perhaps the agent before or after this one.
+		more, err = t.change(want, gone)
+	}
+	return errors.Join(err, left, more)
+}
+
+// change writes elements. It returns also what was left out.
+func (t *CarryTable) change(want carryElements, gone []carryKey) (left, err error) {
+	if !t.known {
+		if err := t.read(); err != nil {
+			return nil, err
+		}
+	}
+	t.prune(time.Now())
+	gone = slices.DeleteFunc(slices.Clone(gone), func(k carryKey) bool { _, is := t.have[k]; return !is })
+	left = t.limit(want, t.most+len(gone))
 	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
 	for len(gone)+len(keys) > 0 {
 		part := gone[:min(batchOfCarried, len(gone))]
@@ -290,10 +301,10 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 		more := keys[:min(batchOfCarried-len(part), len(keys))]
 		keys = keys[len(more):]
 		if err := t.update(part, more, want); err != nil {
-			return errors.Join(err, left)
+			return left, err
 		}
 	}
-	return left
+	return left, nil
 }
 
 // ofServed returns those on interfaces that Prepare was called for.
