@@ -277,7 +277,7 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 	}
 	known := t.known
 	more, err := t.change(want, gone)
-	if err != nil && known && !errors.Is(err, ErrTampered) {
+	if err != nil && known {
 		// Somebody else has written elements, perhaps the agent before or after this one.
 		more, err = t.change(want, gone)
 	}
