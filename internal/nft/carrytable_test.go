@@ -156,8 +156,12 @@ func TestCarryTablesAreTamperedWith(t *testing.T) {
 	}
 	// Another version had other sets.
 	n.must(n.Remove())
-	n.NS.Run("nft", "add table netdev "+nft.CarriedName+"; add set netdev "+nft.CarriedName+" moved4 { type ipv6_addr; }; add chain netdev "+nft.CarriedName+" old")
+	n.NS.Run("nft", "add table netdev "+nft.CarriedName+"; add set netdev "+nft.CarriedName+" moved4 { type ipv6_addr; }; add chain netdev "+nft.CarriedName+" old; "+
+		"add map netdev "+nft.CarriedName+" tuples4-eth0 { type inet_proto . ipv4_addr . inet_service . ipv4_addr . inet_service : ipv4_addr; flags timeout; }; "+
+		"add element netdev "+nft.CarriedName+" tuples4-eth0 { tcp . 10.0.0.0 . 1 . "+vip[0].String()+" . 80 timeout 50s : "+own[0].String()+" }")
+	n.has(all[0])
 	n.prepare("eth0")
+	n.has(all[0])
 	n.must(n.Update(all, nil))
 	n.has(all...)
 	// Somebody has given one of ours another value.
