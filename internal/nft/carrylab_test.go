@@ -309,12 +309,11 @@ func who(c net.Conn, message string) (string, error) {
 			wait = time.Now().Add(time.Second)
 		}
 		_ = c.SetReadDeadline(wait)
-		n, err := 0, error(nil)
+		least := len(buf)
 		if isUDP {
-			n, err = c.Read(buf)
-		} else {
-			n, err = io.ReadFull(c, buf)
+			least = 1 // a datagram is read as a whole
 		}
+		n, err := io.ReadAtLeast(c, buf, least)
 		var timeout net.Error
 		if isUDP && errors.As(err, &timeout) && timeout.Timeout() && time.Now().Before(deadline) {
 			continue
