@@ -90,7 +90,8 @@ type CarryTable struct {
 	// conn's lock guards all of it.
 	conn  *conn
 	netns int
-	time  time.Duration // CarryTime
+	time  time.Duration // CarryTime, less in tests
+	most  int           // CarryLimit, less in tests
 	// have is which element has which value, as far as it may not have expired.
 	have     map[carryKey]carryValue
 	count    int  // of connections in have
@@ -116,7 +117,7 @@ func OpenCarrierIn(netns int) (*CarryTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &CarryTable{conn: c, netns: netns, time: CarryTime}, nil
+	return &CarryTable{conn: c, netns: netns, time: CarryTime, most: CarryLimit}, nil
 }
 
 // Close is as Carrier.Close.
@@ -262,26 +263,37 @@ func (t *CarryTable) read() error {
 
 // batchOfCarried is how many connections one transaction has at most. The kernel holds up
 // everybody else's while it works on it.
-const batchOfCarried = 4096
+const batchOfCarried = 1024
 
 // Update is as Carrier.Update.
 func (t *CarryTable) Update(add, remove []Carried) error {
 	t.conn.Lock()
 	defer t.conn.Unlock()
-	if !t.known {
-		if err := t.read(); err != nil {
-			return err
-		}
-	}
-	t.prune(time.Now())
 	add, left := t.ofServed(add)
 	remove, _ = t.ofServed(remove)
 	want, gone, err := encodeCarried(add, remove)
 	if err != nil {
 		return err
 	}
-	gone = slices.DeleteFunc(gone, func(k carryKey) bool { _, is := t.have[k]; return !is })
-	left = errors.Join(left, t.limit(want, CarryLimit+len(gone)))
+	known := t.known
+	more, err := t.change(want, gone)
+	if err != nil && known {
+		// Somebody else has written elements, perhaps the agent before or after this one.
+		more, err = t.change(want, gone)
+	}
+	return errors.Join(err, left, more)
+}
+
+// change writes elements. It returns also what was left out.
+func (t *CarryTable) change(want carryElements, gone []carryKey) (left, err error) {
+	if !t.known {
+		if err := t.read(); err != nil {
+			return nil, err
+		}
+	}
+	t.prune(time.Now())
+	gone = slices.DeleteFunc(slices.Clone(gone), func(k carryKey) bool { _, is := t.have[k]; return !is })
+	left = t.limit(want, t.most+len(gone))
 	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
 	for len(gone)+len(keys) > 0 {
 		part := gone[:min(batchOfCarried, len(gone))]
@@ -289,10 +301,10 @@ func (t *CarryTable) Update(add, remove []Carried) error {
 		more := keys[:min(batchOfCarried-len(part), len(keys))]
 		keys = keys[len(more):]
 		if err := t.update(part, more, want); err != nil {
-			return errors.Join(err, left)
+			return left, err
 		}
 	}
-	return left
+	return left, nil
 }
 
 // ofServed returns those on interfaces that Prepare was called for.

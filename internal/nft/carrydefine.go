@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ func (t *CarryTable) Prepare(interfaces []CarryInterface, nodes []net.HardwareAd
 	var chains []carryChain
 	var served []string
 	said := new(strings.Builder)
+	interfaces = slices.SortedFunc(slices.Values(interfaces), func(a, b CarryInterface) int { return strings.Compare(a.Name, b.Name) })
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b net.HardwareAddr) int { return bytes.Compare(a, b) })
 	for _, i := range interfaces {
 		i.Ports = slices.DeleteFunc(slices.Clone(i.Ports), func(port string) bool { return indexes[port] == 0 })
 		index := indexes[i.Name]
@@ -43,6 +46,7 @@ func (t *CarryTable) Prepare(interfaces []CarryInterface, nodes []net.HardwareAd
 		if len(i.Ports) > 0 && len(i.MAC) != 6 {
 			return fmt.Errorf("bridge %s has no hardware address", i.Name)
 		}
+		slices.Sort(i.Ports)
 		served = append(served, i.Name)
 		chains = append(chains, carryChains(i, index)...)
 		_, _ = fmt.Fprintln(said, i.Name, index, i.MAC, i.Ports)

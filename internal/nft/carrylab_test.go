@@ -110,7 +110,7 @@ func macOf(ns *netns.NS, iface string) (mac net.HardwareAddr) {
 
 // proxy translates, masquerades and drops what is not valid.
 func (l *movedLAN) proxy(n *movedNode, i int) {
-	n.Run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
+	n.Run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding; echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter")
 	pod := pair(fmt.Sprintf("10.0.%d.2", i+1), fmt.Sprintf("fd00:%d::2", i+1))
 	gateway := pair(fmt.Sprintf("10.0.%d.1", i+1), fmt.Sprintf("fd00:%d::1", i+1))
 	netns.Cable(
@@ -309,12 +309,11 @@ func who(c net.Conn, message string) (string, error) {
 			wait = time.Now().Add(time.Second)
 		}
 		_ = c.SetReadDeadline(wait)
-		n, err := 0, error(nil)
+		least := len(buf)
 		if isUDP {
-			n, err = c.Read(buf)
-		} else {
-			n, err = io.ReadFull(c, buf)
+			least = 1 // a datagram is read as a whole
 		}
+		n, err := io.ReadAtLeast(c, buf, least)
 		var timeout net.Error
 		if isUDP && errors.As(err, &timeout) && timeout.Timeout() && time.Now().Before(deadline) {
 			continue
