@@ -137,7 +137,7 @@ func (a *agent) lower(addr netip.Addr) {
 	a.withdraw(addr, h, before)
 	h.up, h.ifaces = false, nil
 	a.claimsDirty = true
-	a.tellLowered(addr)
+	a.tellLowered(addr, time.Now())
 }
 
 func (a *agent) remove(iface string, addr netip.Addr) {

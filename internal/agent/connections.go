@@ -25,6 +25,9 @@ const (
 	// preparePatience is how long an address that is handed over waits for the lists of
 	// connections: the former owner goes on announcing it meanwhile.
 	preparePatience = 500 * time.Millisecond
+	// lastListTime is how long an agent that leaves stays to list the connections that its node
+	// has after the next owner has answered.
+	lastListTime = time.Second
 	// carriedPause is how often numbers of connections are reported.
 	carriedPause = 10 * time.Second
 	// maxCarried bounds the Agent object.
@@ -44,7 +47,8 @@ type connections struct {
 	// carriedTold is what was reported, and carriedAt when.
 	carriedTold []v1alpha1.CarriedAddress
 	carriedAt   time.Time
-	waits       bool // for connections, while leaving
+	waits       bool      // for connections, while leaving
+	lowered     time.Time // when the last address was given up
 }
 
 type preparation struct {
@@ -171,9 +175,10 @@ func (a *agent) tellRaised(addr netip.Addr, h *holding) {
 }
 
 // tellLowered says that addr is not here any more.
-func (a *agent) tellLowered(addr netip.Addr) {
+func (a *agent) tellLowered(addr netip.Addr, now time.Time) {
 	if a.carrying != nil {
 		a.carrying.Drop(addr)
+		a.lowered = now
 	}
 }
 
@@ -230,7 +235,12 @@ func (a *agent) tellMembers() {
 
 // awaitsConnections says whether a node that leaves waits for its connections to end.
 func (a *agent) awaitsConnections(now time.Time) bool {
-	if a.carrying == nil || now.Sub(a.leaving) >= a.grace {
+	switch {
+	case a.carrying == nil || a.keepDefault == 0 && a.carrying.Listed() == 0:
+		return false
+	case now.Sub(a.lowered) < lastListTime:
+		return true
+	case now.Sub(a.leaving) >= a.grace:
 		return false
 	}
 	n := a.carrying.Listed()
