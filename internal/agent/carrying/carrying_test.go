@@ -288,10 +288,12 @@ func TestCarrying(t *testing.T) {
 				after(time.Second)
 				b.expect(t, "one came, one went", addr, 0, 11, "[a:10]")
 				l.move(t, addr, 3, "b", "c")
+				b.expect(t, "a late packet", addr, 0, 11, "[a:10]")
 				c.expect(t, "moved twice", addr, 0, 11, "[a:10]")
 				c.expect(t, "moved twice", addr, 100, 4, "[b:4]")
 				after(5 * time.Minute) // elements are renewed
 				c.expect(t, "five minutes later", addr, 0, 11, "[a:10]")
+				b.expect(t, "five minutes later", addr, 0, 11, "[]")
 				if carried, total := c.Carried(); total != 14 || len(carried) != 2 || carried[0].Node != "a" || carried[0].Connections != 10 {
 					t.Errorf("carried: %+v", carried)
 				}

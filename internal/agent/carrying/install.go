@@ -18,6 +18,9 @@ const (
 	renewPeriod = nft.CarryTime / 3
 	// retryPeriod is how often a kernel is asked again that refused.
 	retryPeriod = time.Second
+	// leaveTime is for how long packets are sent on that come here although the address has
+	// gone: hosts on the LAN may not have heard of the move. The kernel forgets later.
+	leaveTime = 30 * time.Second
 	// removeAfter is when tables are removed that are empty.
 	removeAfter = time.Minute
 )
@@ -34,6 +37,7 @@ type kernel struct {
 	retry   time.Time
 	needed  time.Time // when they were last
 	dirty   map[netip.Addr]bool
+	left    map[netip.Addr]time.Time // when addresses have gone
 }
 
 // flows are the connections of one address that other nodes have.
@@ -50,7 +54,7 @@ type element struct {
 }
 
 func (k *kernel) reset() {
-	*k = kernel{flows: map[netip.Addr]*flows{}, has: map[netip.Addr]map[element]netip.Addr{}, dirty: map[netip.Addr]bool{}}
+	*k = kernel{flows: map[netip.Addr]*flows{}, has: map[netip.Addr]map[element]netip.Addr{}, dirty: map[netip.Addr]bool{}, left: map[netip.Addr]time.Time{}}
 }
 
 // inherit takes over what an earlier agent of this node has left.
@@ -101,14 +105,23 @@ func (c *Carrying) compute() {
 	}
 }
 
-// wanted are the elements of an address. While a node is looked for, what there is stays.
-func (c *Carrying) wanted(addr netip.Addr) map[element]netip.Addr {
-	f := c.kernel.flows[addr]
+// wanted are the elements of an address. While a node is looked for, what there is stays; and
+// also for a while after the address has gone.
+func (c *Carrying) wanted(addr netip.Addr, now time.Time) map[element]netip.Addr {
+	f, has := c.kernel.flows[addr], c.kernel.has[addr]
 	claim, ok := c.keeper.Own(addr)
+	if !ok && len(has) > 0 {
+		if c.kernel.left[addr].IsZero() {
+			c.kernel.left[addr] = now
+		}
+		if now.Sub(c.kernel.left[addr]) < leaveTime {
+			return has
+		}
+	}
+	delete(c.kernel.left, addr)
 	if f == nil || !ok {
 		return nil
 	}
-	has := c.kernel.has[addr]
 	out := make(map[element]netip.Addr, len(f.node))
 	for conn, node := range f.node {
 		for _, iface := range claim.Interfaces {
@@ -150,14 +163,21 @@ func (c *Carrying) install(now time.Time) {
 	renew := now.Sub(k.renewed) >= renewPeriod
 	var add, remove []nft.Carried
 	changed := map[netip.Addr]map[element]netip.Addr{}
+	for addr, at := range k.left {
+		if now.Sub(at) >= leaveTime {
+			k.dirty[addr] = true
+		}
+	}
 	look := maps.Clone(k.dirty)
 	if renew {
 		for addr := range k.has {
-			look[addr] = true
+			if k.left[addr].IsZero() {
+				look[addr] = true
+			}
 		}
 	}
 	for addr := range look {
-		has, wanted := k.has[addr], c.wanted(addr)
+		has, wanted := k.has[addr], c.wanted(addr, now)
 		for e, via := range wanted {
 			if renew || has[e] != via {
 				add = append(add, nft.Carried{Conn: e.Conn, Via: via, Interface: e.iface})

@@ -88,6 +88,7 @@ var elsewhere = []struct{ page, command, like, why string }{
 	{"docs/guides/pending.md", "kubectl logs -n kube-system deployment/kube-vip-cloud-provider", "", notYet},
 	{"docs/guides/pending.md", "kubectl get lease -n kube-system kube-vip", "", notYet},
 	{"docs/guides/pending.md", "kubectl auth can-i patch services --as system:serviceaccount:kube-system:kube-vip", "", notYet},
+	{"docs/guides/announce.md", "kubectl get agent node1 -o jsonpath='{.status.carried}'", "test/cluster/failover.TestConnectionsSurviveMoves", ""},
 	{"docs/guides/announce.md", "ip address", "test/cluster/install.TestClusterWithFairlead", ""},
 	{"docs/guides/announce.md", "nft list", "test/cluster/install.TestClusterWithFairlead", ""},
 	{"docs/guides/announce.md", "kubectl logs -n metallb-system", "test/cluster/metallb.TestFloatingAddressForGateway", ""},
