@@ -58,6 +58,15 @@ type AgentStatus struct {
 	// +listType=atomic
 	Refused []Refused `json:"refused,omitempty"`
 
+	// Carried are addresses that have moved to this node and have established connections
+	// through the node that had them before, at most 500 of them. This node sends the packets of
+	// these connections there.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=500
+	// +listType=atomic
+	Carried []CarriedAddress `json:"carried,omitempty"`
+
 	// Unannounced are addresses of Services that no node announces, with the reason,
 	// at most 500 of them. One of the agents that are alive reports each.
 	//
@@ -215,6 +224,23 @@ type Refused struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+}
+
+// CarriedAddress is one address with connections through a former node.
+type CarriedAddress struct {
+	// Address that has moved.
+	//
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
+	// +kubebuilder:validation:MaxLength=45
+	Address string `json:"address"`
+	// Node that had the address before and has the connections.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node"`
+	// Connections that continue through that node. The number is updated every ten seconds.
+	Connections int32 `json:"connections"`
+	// Since is when that node gave the address up.
+	Since metav1.Time `json:"since"`
 }
 
 // Unannounced is one address that no node announces.

@@ -158,10 +158,19 @@ type Advertise struct {
 	PreferredNodes []PreferredNodes `json:"preferredNodes,omitempty"`
 
 	// Failback true returns addresses to a node that comes back. By default they
-	// stay where they are, because every move breaks established connections.
+	// stay where they are, because a move costs something.
 	//
 	// +optional
 	Failback bool `json:"failback,omitempty"`
+
+	// KeepConnections is how long established connections continue through the node
+	// that had an address, after a planned move to another node: 15m, for example.
+	// 0s switches this off: a move then breaks established connections. The default
+	// is the value of the agents' flag --keep-connections, which is 15m.
+	//
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
+	KeepConnections *metav1.Duration `json:"keepConnections,omitempty"`
 
 	// BGP announces the addresses to routers, from every node that nodeSelectors match,
 	// instead of on the LAN. If interfaces are given, too, the addresses are also announced

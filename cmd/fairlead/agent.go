@@ -63,6 +63,8 @@ the network namespace of the node, with NET_ADMIN and NET_RAW.`,
 	f.Var(&refresh, "gratuitous-arp-interval", "MetalLB's name for --announce-interval, in seconds")
 	f.StringVar(&excludeFile, "exclude-interfaces-file", metallbExcludeFile, "file with a list announcedInterfacesToExclude of regular expressions; matching interfaces are excluded from announcing, unless a pool names them; without the file, interfaces of pods and containers are excluded")
 	f.BoolVar(&o.IgnoreExcludeLabel, "ignore-exclude-lb", false, "also announce from nodes with the label node.kubernetes.io/exclude-from-external-load-balancers")
+	f.DurationVar(&o.KeepConnections, "keep-connections", 15*time.Minute, "how long established connections continue through the node that had an address, after a planned move; the default for pools that do not set keepConnections; 0 disables it")
+	f.DurationVar(&o.ShutdownGrace, "shutdown-grace", 20*time.Second, "how long an agent that stops for good waits for the established connections of its node, after other nodes have taken its addresses over; the pod's terminationGracePeriodSeconds must be longer")
 	f.StringVar(&healthAddress, "health-address", "127.0.0.1:0", "address of /healthz and /readyz; port 0 uses a free port and logs it")
 	f.StringVar(&metricsAddress, "metrics-address", "127.0.0.1:0", "address of /metrics: plain HTTP on a loopback address; otherwise HTTPS, only for clients that the API server permits to get /metrics")
 	f.StringVar(&aliveFile, "alive-file", "", "file to touch every second while the agent is healthy, for \"fairlead alive\"")

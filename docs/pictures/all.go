@@ -8,7 +8,7 @@ func All(benchmarks string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files := map[string][]byte{}
-	for _, p := range []*picture{measured, packets(), pending(), election(), migration(), backends()} {
+	for _, p := range []*picture{measured, packets(), moves(), pending(), election(), migration(), backends()} {
 		files[p.name+".svg"] = p.SVG()
 	}
 	return files, nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fairlead.io/internal/agent/carrying"
 	"fairlead.io/internal/agent/dhcplease"
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
@@ -67,6 +68,7 @@ type agent struct {
 	// refused is why no node can have an address, as was reported.
 	refused map[netip.Addr]string
 	routing
+	connections
 	pending
 	reported
 
@@ -128,6 +130,10 @@ type parts struct {
 	excluded  *regexp.Regexp
 	// forwards says what kube-proxy forwards: nft.Forwards; nil if nobody knows.
 	forwards func(map[netip.Addr][]lb.Port) (forwarded map[netip.Addr]bool, known bool)
+	// carrying keeps connections of addresses that move; nil: they are not kept. keep is for how
+	// long, unless a pool says, and grace how long those of this node are waited for.
+	carrying    *carrying.Carrying
+	keep, grace time.Duration
 	// openDHCP opens an interface for DHCP; nil is the real one.
 	openDHCP func(iface string) (dhcplease.Port, error)
 }
@@ -143,6 +149,10 @@ func newAgent(background context.Context, p parts) *agent {
 		pending: pending{dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{},
 			linksDirty: true, membersDirty: true, reportDirty: true},
 		reported: reported{lostNodes: sets.New[string](), silent: map[netip.Addr]silence{}, speaking: map[netip.Addr]bool{}, silentBefore: map[netip.Addr]time.Time{}, nodeAddrs: map[netip.Addr]string{}},
+	}
+	a.connections = connections{carrying: p.carrying, keepDefault: p.keep, grace: p.grace, preparing: map[netip.Addr]preparation{}}
+	if a.carrying != nil {
+		p.registry.MustRegister(newCarriedPackets(a.carrying))
 	}
 	if a.observer == nil {
 		a.observer = nobody{}
@@ -172,6 +182,7 @@ func (a *agent) follow(links []link.Link) {
 	}
 	a.announcer.Follow(used)
 	a.routers.Follow(links)
+	a.tellLinks(used)
 	a.interfacesDirty, a.routesDirty = true, true // next hops and source addresses are on interfaces
 	write.Wake(a.around.look)
 }
@@ -185,6 +196,7 @@ func (a *agent) groupChanged() <-chan struct{} {
 
 // close ends everything; what is in the kernel stays.
 func (a *agent) close() {
+	a.closeCarrying()
 	a.announcer.Close()
 	a.routers.Close()
 	a.leases.Close()

@@ -42,7 +42,7 @@ func (a *agent) reportRaised(addr netip.Addr, last string, now time.Time) {
 	h := a.held[addr]
 	reason := a.announcedHere(addr, h)
 	if last != "" && last != a.node {
-		reason = lb.Moved.With(addr, last, a.node, a.whyFrom(last, addr))
+		reason = lb.Moved.With(addr, last, a.node, a.whyFrom(last, addr), a.keptSentence(addr, last))
 		a.metrics.takeovers.Inc()
 		if died, ok := a.diedAt(last); ok {
 			a.metrics.takeoverTime.Observe(now.Sub(died).Seconds())

@@ -38,6 +38,7 @@ func (a *agent) apply(now time.Time) {
 		if !a.raise(addr, h, now) {
 			continue
 		}
+		a.tellRaised(addr, h)
 		a.announcer.Own(addr, h.ifaces)
 		if !slices.Equal(before, h.ifaces) {
 			a.reportRaised(addr, a.came[addr], now)
@@ -136,6 +137,7 @@ func (a *agent) lower(addr netip.Addr) {
 	a.withdraw(addr, h, before)
 	h.up, h.ifaces = false, nil
 	a.claimsDirty = true
+	a.tellLowered(addr, time.Now())
 }
 
 func (a *agent) remove(iface string, addr netip.Addr) {

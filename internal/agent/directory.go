@@ -3,6 +3,7 @@ package agent
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -191,6 +192,14 @@ func (d *directory) ports(a netip.Addr) []lb.Port {
 // placed says whether the controller chooses the node for a.
 func (d *directory) placed(a netip.Addr) bool {
 	return slices.ContainsFunc(d.tenants(a), func(o *offer) bool { return o.Placed })
+}
+
+// keep is for how long connections are kept after a has moved, unless its pool says.
+func (d *directory) keep(a netip.Addr, unsaid time.Duration) time.Duration {
+	for _, o := range d.tenants(a) {
+		return d.pools.Keep(a, o.Service, unsaid)
+	}
+	return unsaid
 }
 
 // names of the Services that live on a.

@@ -129,10 +129,13 @@ type fakeGroup struct {
 	changed chan struct{}
 	// published is how often own claims were set.
 	published int
+	mail      chan struct{}
+	mailed    []member.Letter // to this node
+	posted    []member.Letter // by this node; From is to whom
 }
 
 func newFakeGroup(self string, others ...string) *fakeGroup {
-	g := &fakeGroup{self: self, members: map[string]member.Meta{}, died: map[string]time.Time{}, others: map[member.Key][]member.Claim{}, changed: make(chan struct{}, 1)}
+	g := &fakeGroup{self: self, members: map[string]member.Meta{}, died: map[string]time.Time{}, others: map[member.Key][]member.Claim{}, changed: make(chan struct{}, 1), mail: make(chan struct{}, 1)}
 	for _, name := range append(others, self) {
 		g.members[name] = member.Meta{Eligible: true, Links: []member.Link{{Name: "eth0", V4: true, V6: true}}, MACs: []net.HardwareAddr{macs[name]}}
 	}
@@ -239,6 +242,35 @@ func (g *fakeGroup) Leave(context.Context) error {
 }
 
 func (g *fakeGroup) Close() {}
+
+// Post keeps letters; mailed has those for this node.
+func (g *fakeGroup) Post(to string, body []byte) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.posted = append(g.posted, member.Letter{From: to, Body: body})
+	return nil
+}
+
+func (g *fakeGroup) Mail() <-chan struct{} { return g.mail }
+
+func (g *fakeGroup) Letters() []member.Letter {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := g.mailed
+	g.mailed = nil
+	return out
+}
+
+// write has another node write to this one.
+func (g *fakeGroup) write(from string, body []byte) {
+	g.mu.Lock()
+	g.mailed = append(g.mailed, member.Letter{From: from, Body: body})
+	g.mu.Unlock()
+	select {
+	case g.mail <- struct{}{}:
+	default:
+	}
+}
 
 // fakeAnnouncer notes what is announced.
 type fakeAnnouncer struct {

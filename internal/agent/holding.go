@@ -21,6 +21,7 @@ type holding struct {
 	up     bool     // the kernel answers for it
 	ifaces []string // interfaces it is on, if up
 	since  time.Time
+	from   string // the node that had it before, as far as known
 
 	probing bool
 	// rival is a host on the LAN, not a node, that uses the address. This node does
@@ -121,6 +122,7 @@ func claimsWith(all []member.Claim, node string, mine *elect.Claim, presumed map
 func (a *agent) decide(addr netip.Addr, now time.Time) {
 	h := a.held[addr]
 	if len(a.directory.tenants(addr)) == 0 || a.isolated {
+		a.unprepare(addr)
 		if h != nil {
 			a.falling = append(a.falling, addr)
 		}
@@ -143,7 +145,11 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 		a.falling = append(a.falling, addr)
 		return
 	}
-	switch task := outcome.Task(a.node, claims); task {
+	task := outcome.Task(a.node, claims)
+	if task != elect.Take {
+		a.unprepare(addr)
+	}
+	switch task {
 	case elect.Take:
 		up := h != nil && h.up
 		switch {
@@ -153,6 +159,9 @@ func (a *agent) decide(addr netip.Addr, now time.Time) {
 			return // a lost node has it
 		case !up && len(presumed) > 0:
 			last = "" // a lost node may have it: probe
+		}
+		if !up && !a.prepared(addr, a.ifacesFor(&candidate), outcome.Epoch, last, now) {
+			return
 		}
 		a.take(addr, h, outcome.Epoch, last, now)
 	case elect.Keep:
@@ -224,6 +233,9 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 		return
 	}
 	h.epoch = epoch
+	if had := a.had[addr]; had != a.node {
+		h.from = had
+	}
 	if h.up || h.rival == nil && last != "" {
 		a.came[addr] = last
 		a.rising = append(a.rising, addr)

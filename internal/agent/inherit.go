@@ -34,6 +34,7 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 		a.announcer.Adopt(addr, h.ifaces)
 	}
 	a.announcer.Commit()
+	a.tellHeld()
 	a.inheritReceived()
 	a.claimsDirty = true
 	for addr, v := range a.tables.state.VIPs {

@@ -47,6 +47,8 @@ func (a *agent) loop(ctx context.Context) {
 			a.absorb(a.inbox.take())
 		case <-a.groupChanged():
 			a.membersDirty = true
+		case <-a.carryingChanged():
+			a.noteCarrying()
 		case <-a.kernel.Changed():
 			a.linksDirty = true
 		case <-a.poke:
@@ -77,6 +79,8 @@ func (a *agent) loop(ctx context.Context) {
 			a.askLAN(time.Now())
 			a.fadeOut(time.Now())
 			a.tickRoutes(time.Now())
+			a.noteCarrying()
+			a.tickCarried(time.Now())
 		}
 		now := time.Now()
 		a.beat(now)
@@ -209,7 +213,7 @@ func (a *agent) left(now time.Time) bool {
 	for _, n := range a.voters {
 		others = others || n.Name != a.node && n.Alive && !n.Leaving
 	}
-	if up && others && now.Sub(a.leaving) < leaveDeadline || !a.leftRoutes(now) {
+	if up && others && now.Sub(a.leaving) < leaveDeadline || !a.leftRoutes(now) || !up && others && a.awaitsConnections(now) {
 		return false
 	}
 	a.leases.EndAll()
@@ -217,6 +221,7 @@ func (a *agent) left(now time.Time) bool {
 		a.falling = append(a.falling, addr)
 	}
 	a.apply(now)
+	a.removeCarrying()
 	if err := a.tables.nft.Delete(); err != nil {
 		a.log.Error("nftables tables not removed", "error", err)
 	}

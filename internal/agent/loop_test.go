@@ -75,6 +75,7 @@ func start(t *testing.T, cluster *fakeCluster, others []string, change func(*par
 	a.inherit(background, time.Now())
 	r.changed(cluster.objects...)
 	a.begin(background, time.Now())
+	a.runCarrying()
 	a.started, a.allDirty, a.patience = true, true, time.Now().Add(peersPatience)
 	ctx, end := context.WithCancel(background)
 	r.end = end

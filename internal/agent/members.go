@@ -35,6 +35,7 @@ func (a *agent) look(now time.Time) {
 	}
 	members[a.node] = meta
 	a.members = members
+	a.tellMembers()
 	a.forgive(now)
 	a.others = len(members) - 1
 	alone, back := a.others == 0 && a.lost(list.Items), a.others > 0 && a.solitude != nil

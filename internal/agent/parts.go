@@ -72,6 +72,10 @@ type Group interface {
 	Died(node string) (time.Time, bool)
 	Join(ctx context.Context, known []netip.AddrPort) (int, error)
 	Leave(ctx context.Context) error
+	// Post, Mail and Letters exchange messages with single members.
+	Post(to string, body []byte) error
+	Mail() <-chan struct{}
+	Letters() []member.Letter
 	Close()
 }
 

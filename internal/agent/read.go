@@ -62,6 +62,7 @@ func (a *agent) readPools(ctx context.Context) {
 		return
 	}
 	a.directory.pools = pools
+	a.tellHeld()
 	clear(a.scope.named)
 	a.scope.name(pools.Interfaces)
 	for key := range a.directory.services {

@@ -119,6 +119,7 @@ func (a *agent) report(now time.Time) {
 		s.Addresses = append(s.Addresses, n)
 	}
 	s.Leases, s.Peers, s.Refused = a.leases.Report(), a.reportPeers(), a.reportUnused()
+	s.Carried = a.carriedTold
 	reason := lb.AgentReady.With()
 	switch {
 	case !a.leaving.IsZero():

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
+	"fairlead.io/internal/agent/carrying"
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
 	"fairlead.io/internal/apiretry"
@@ -57,6 +58,12 @@ type Options struct {
 	Excluded *regexp.Regexp
 	// IgnoreExcludeLabel: nodes labelled to be left out of load balancing are not.
 	IgnoreExcludeLabel bool
+	// KeepConnections is for how long established connections are kept after an address has
+	// moved, unless its pool says; 0: they are not.
+	KeepConnections time.Duration
+	// ShutdownGrace is how long an agent that ends for good waits for connections of its node
+	// to end.
+	ShutdownGrace time.Duration
 	// Registry of the agent's metrics.
 	Registry prometheus.Registerer
 	// Ready is called once the agent works, or waits to follow another one on
@@ -232,8 +239,16 @@ func open(background context.Context, o Options, p parts) (*agent, error) {
 		}
 		p.kernel = kernel
 	}
+	if o.Tables == nil {
+		carrier, err := nft.OpenCarrier()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open nftables: %w", err), p.tables.Close())
+		}
+		p.carrying = carrying.New(carrying.Options{Log: o.Log, Carrier: carrier, Connections: carrying.Kernel{}, LAN: carrying.NewLAN(o.Log)})
+	}
 	p.node, p.version, p.log, p.registry, p.excluded = o.NodeName, o.Version, o.Log, o.Registry, o.Excluded
 	p.announcer, p.routers, p.observer = o.Announcer, o.Routers, o.Observer
+	p.keep, p.grace = o.KeepConnections, o.ShutdownGrace
 	a := newAgent(background, p)
 	a.gossipPort, a.ignoreExcludeLabel, a.beat = o.GossipPort, o.IgnoreExcludeLabel, o.Beat
 	return a, nil
@@ -265,6 +280,7 @@ func (a *agent) start(ctx context.Context, o Options, direct client.Client, self
 	if err := a.join(ctx, o, self, key); err != nil {
 		return endReports, err
 	}
+	a.runCarrying()
 	a.started, a.allDirty, a.patience = true, true, time.Now().Add(peersPatience)
 	return endReports, nil
 }

@@ -23,7 +23,7 @@ type Layer2 struct {
 	// Preferred nodes come first; the weights of all that match a node add up.
 	Preferred []PreferredNodes
 	// Failback lets a node that comes back have its addresses again. Otherwise
-	// they stay where they are: every move breaks established connections.
+	// they stay where they are: a move costs something.
 	Failback bool
 }
 

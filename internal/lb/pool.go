@@ -95,6 +95,10 @@ type Pool struct {
 	// addresses. Without any, the addresses are not announced.
 	Advertisements []Advertisement
 
+	// Keep is for how long established connections are kept after an address has moved to
+	// another node; nil: as long as elsewhere.
+	Keep *time.Duration
+
 	// Routes select how the addresses are announced by BGP, independently of the
 	// advertisements.
 	Routes []Route

@@ -28,7 +28,11 @@ type Link struct {
 	Prefixes []netip.Prefix
 	// Slave says that it is a port of a bridge, bond or team, so that addresses
 	// belong on that. A member of a VRF is none.
-	Slave    bool
+	Slave bool
+	// Master is the index of the interface that it is a port of; 0: of none. Bridge says that
+	// it is a bridge itself.
+	Master   int
+	Bridge   bool
 	Loopback bool
 	// Crossing says that its other end, or what it is based on, is in another network
 	// namespace, as of the interface that leads to a pod. In a node that is a container
@@ -44,7 +48,7 @@ type Link struct {
 
 func (l Link) equal(o Link) bool {
 	return l.Name == o.Name && l.Index == o.Index && bytes.Equal(l.MAC, o.MAC) && l.Up == o.Up &&
-		l.Global == o.Global && l.Default == o.Default && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Loopback == o.Loopback &&
+		l.Global == o.Global && l.Default == o.Default && slices.Equal(l.Prefixes, o.Prefixes) && l.Slave == o.Slave && l.Master == o.Master && l.Bridge == o.Bridge && l.Loopback == o.Loopback &&
 		l.Crossing == o.Crossing && l.Silent == o.Silent && l.Strict == o.Strict
 }
 
@@ -122,6 +126,8 @@ func parseLink(m []byte) (Link, error) {
 		MAC:      attrs.HardwareAddr,
 		Up:       attrs.RawFlags&up == up,
 		Slave:    attrs.MasterIndex != 0 && !vrf,
+		Master:   attrs.MasterIndex,
+		Bridge:   raw.Type() == "bridge",
 		Loopback: attrs.RawFlags&unix.IFF_LOOPBACK != 0,
 		Crossing: attrs.NetNsID >= 0,
 	}, nil

@@ -31,6 +31,10 @@ func (d delegate) NotifyMsg(message []byte) {
 		d.g.answered(nonce, name)
 		return
 	}
+	if l, err := decodeLetter(message); err == nil {
+		d.g.deliver(l)
+		return
+	}
 	r, err := decode(message)
 	if err != nil {
 		d.g.log.Debug("message of a member", "error", err)

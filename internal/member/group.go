@@ -37,6 +37,7 @@ type Group struct {
 	list *memberlist.Memberlist
 
 	changed chan struct{}
+	mail    chan struct{} // there are letters
 	wake    chan struct{} // there is something to say
 	done    chan struct{}
 	loops   sync.WaitGroup
@@ -63,6 +64,8 @@ type Group struct {
 	exchanged time.Time // with a member that is synced
 	synced    bool
 	refuted   time.Time
+	letters   []Letter
+	mailed    int // bytes of them
 }
 
 // departure is how and when a member was lost.
@@ -91,7 +94,7 @@ func Start(c Config) (*Group, error) {
 	now := time.Now()
 	g := &Group{
 		self: c.Name, log: c.Log,
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		changed: make(chan struct{}, 1), mail: make(chan struct{}, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
 		book:    newBook(c.Name, uint64(now.UnixNano()), c.Meta),
 		members: map[string]netip.AddrPort{}, departed: map[string]departure{}, greet: map[string]bool{}, doubts: map[string]*doubt{},
 	}

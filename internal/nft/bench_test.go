@@ -164,3 +164,22 @@ func BenchmarkOpen(b *testing.B) {
 		})
 	}
 }
+
+// Carrying a connection on and off is done in the middle of a move, and renewing happens all
+// the time.
+func BenchmarkCarry(b *testing.B) {
+	for _, others := range []int{0, 10_000, 60_000} {
+		b.Run(fmt.Sprintf("others=%d", others), func(b *testing.B) {
+			n := newCarryNode(b)
+			n.prepare("eth0")
+			all := some(others+100, "eth0")
+			n.must(n.Update(all, nil))
+			timed(b, func(i int) error {
+				if i%2 == 0 {
+					return n.Update(nil, all[others:])
+				}
+				return n.Update(all[others:], nil)
+			})
+		})
+	}
+}

@@ -7,6 +7,9 @@
 // node and never change while the agent runs: all that changes are set elements.
 // README.md shows the hooks.
 //
+// Two more, named "fairlead-carried", send packets of connections that another node has to it,
+// after their address has moved here. They are there while Carrier says so.
+//
 // The package knows addresses, ports and interface names. It does not know why
 // this node owns an address, and neither adds addresses to interfaces (package
 // link) nor sends frames (package wire).

@@ -61,7 +61,7 @@ type ServiceChange struct {
 
 // What changes cost clients.
 const (
-	costMove     = "no new connection fails; established connections are reset"
+	costMove     = "no new connection fails; established connections continue through the former node"
 	costStart    = "reachable"
 	costSilence  = "not reachable"
 	costKeeps    = "none: the Service keeps its address and is reachable"

@@ -23,8 +23,11 @@ type arp struct {
 }
 
 // broadcast returns the frame that tells it to all. Drivers pad it.
-func (a arp) broadcast() []byte {
-	b := header(broadcast, a.senderMAC, typeARP, arpLen)
+func (a arp) broadcast() []byte { return a.frame(broadcast) }
+
+// frame returns the frame that tells it to one host.
+func (a arp) frame(to mac) []byte {
+	b := header(to, a.senderMAC, typeARP, arpLen)
 	b = binary.BigEndian.AppendUint32(b, arpBegins>>16)
 	b = binary.BigEndian.AppendUint16(b, arpBegins&0xffff)
 	b = binary.BigEndian.AppendUint16(b, a.op)

@@ -45,12 +45,25 @@ func solicit(addr, from netip.Addr, own mac) ([]byte, error) {
 	}, from, solicitedNode(addr), own)
 }
 
+// solicitAt is solicit for one host, as the kernel does to see whether it is still there (RFC
+// 4861 §7.3.3).
+func solicitAt(addr, from netip.Addr, own, at mac) ([]byte, error) {
+	return ndTo(&ndp.NeighborSolicitation{
+		TargetAddress: addr,
+		Options:       []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: own[:]}},
+	}, from, addr, own, at)
+}
+
 func nd(m ndp.Message, from, to netip.Addr, own mac) ([]byte, error) {
+	return ndTo(m, from, to, own, multicastMAC(to))
+}
+
+func ndTo(m ndp.Message, from, to netip.Addr, own, at mac) ([]byte, error) {
 	payload, err := ndp.MarshalMessageChecksum(m, from, to)
 	if err != nil {
 		return nil, err
 	}
-	b := header(multicastMAC(to), own, typeIPv6, ipv6Len+len(payload))
+	b := header(at, own, typeIPv6, ipv6Len+len(payload))
 	b = append(b, 0x60, 0, 0, 0)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(payload)))
 	b = append(b, icmpv6, ndHopLimit)

@@ -58,6 +58,7 @@ var groups = []group{
 	{"members", members},
 	{"deaths", deaths},
 	{"failover", failover},
+	{"moves", connectionMoves},
 	{"agent", agentCost},
 	{"cloud", cloud},
 	{"cloudsigma", sigma},

@@ -9,7 +9,7 @@ import (
 // only: not of higher ones, and not of its own. "x/..." is x and all below.
 var layers = [][]string{
 	{"api/...", "internal/prose"},
-	{"internal/cloud", "internal/lb", "internal/ovsdb"},
+	{"internal/cloud", "internal/conntrack", "internal/lb", "internal/ovsdb"},
 	{
 		"internal/apiretry", "internal/backend", "internal/bfd", "internal/bgp", "internal/cloudscale", "internal/cloudsigma", "internal/compat", "internal/config", "internal/configstate", "internal/dhcp", "internal/elect", "internal/gossipkey",
 		"internal/ipam", "internal/kubeapi", "internal/link", "internal/member", "internal/nft", "internal/notary", "internal/ovn", "internal/serve", "internal/wire",
@@ -17,13 +17,14 @@ var layers = [][]string{
 	{
 		"internal/apikinds", "internal/compat/cloud", "internal/compat/native",
 		"internal/member/membersim", // for tests and benchmarks
+		"internal/moves",
 	},
 	{"internal/compat/cloudscale", "internal/compat/cloudsigma", "internal/compat/kubedc", "internal/compat/kubevip", "internal/compat/metallb"},
 	{"internal/eip"},
 	{"internal/routes"},
 	{"internal/projects"},
 	{"internal/backend/..."},
-	{"internal/agent/dhcplease", "internal/agent/write", "internal/carry", "internal/carrypods", "internal/placement", "internal/reach"},
+	{"internal/agent/carrying", "internal/agent/dhcplease", "internal/agent/write", "internal/carry", "internal/carrypods", "internal/placement", "internal/reach"},
 	{"internal/agent/sources"},
 	{"internal/agent", "internal/controller", "internal/nodes"},
 	{
@@ -82,7 +83,7 @@ func TestProductIsOnlyTheProduct(t *testing.T) {
 
 // linuxOnly are packages of ours that build for Linux only. The plugin of kubectl runs
 // wherever kubectl does.
-var linuxOnly = []string{"internal/agent", "internal/carry", "internal/dhcp", "internal/link", "internal/nft", "internal/onnodes/probe", "internal/wire"}
+var linuxOnly = []string{"internal/agent", "internal/agent/carrying", "internal/carry", "internal/conntrack", "internal/dhcp", "internal/link", "internal/nft", "internal/onnodes/probe", "internal/wire"}
 
 func TestPluginRunsWhereKubectlDoes(t *testing.T) {
 	for _, p := range packages(t, "-deps", "./cmd/kubectl-fairlead") {

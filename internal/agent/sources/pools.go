@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -173,6 +174,15 @@ func (p *Pools) Routes(addr netip.Addr, s *Service) []lb.Route {
 		return p.ownRoutes
 	}
 	return nil
+}
+
+// Keep is for how long connections are kept after addr, an address of s, has moved: what the pool
+// says, if anything.
+func (p *Pools) Keep(addr netip.Addr, s *Service, unsaid time.Duration) time.Duration {
+	if pool, _ := p.find(addr, s); pool != nil && pool.Keep != nil {
+		return *pool.Keep
+	}
+	return unsaid
 }
 
 // find returns the pool that addr, an address of s, is from, or what is known of one that is

@@ -50,6 +50,12 @@ func Pool(p *v1alpha1.Pool) lb.Pool {
 		NamespaceSelectors: wrong.selectors("namespaceSelectors", p.Spec.NamespaceSelectors),
 		ServiceSelectors:   wrong.selectors("serviceSelectors", p.Spec.ServiceSelectors),
 	}
+	if keep := p.Spec.Advertise.KeepConnections; keep != nil {
+		if keep.Duration < 0 {
+			wrong.add("advertise.keepConnections: %s is negative", keep.Duration)
+		}
+		out.Keep = &keep.Duration
+	}
 	ad := wrong.advertisement(&p.Spec.Advertise)
 	if p.Spec.Advertise.BGP != nil {
 		out.Routes = []lb.Route{wrong.route(p, ad.NodeSelectors, spans)}

@@ -74,11 +74,11 @@ func TestPage(t *testing.T) {
 	web := has["shop/web"]
 	// What happened before the page was opened.
 	e := kubeapi.Event{About: corev1.ObjectReference{Kind: "Service", Namespace: "shop", Name: "api"}, Reason: string(lb.Moved), Component: "fairlead-agent", Node: "worker-2",
-		Message: lb.Moved.With(has["shop/api"], "worker-4", "worker-1", "node worker-4 is being drained").Text, At: time.Now().Add(-23 * time.Minute)}
+		Message: lb.Moved.With(has["shop/api"], "worker-4", "worker-1", "node worker-4 is being drained", "").Text, At: time.Now().Add(-23 * time.Minute)}
 	create(t, e.Object())
 	// A tenant cannot write the history of others.
 	forged := kubeapi.Event{About: corev1.ObjectReference{Kind: "Service", Namespace: "mail", Name: "smtp"}, Reason: string(lb.Moved), Component: "fairlead-agent", Node: "worker-2",
-		Message: lb.Moved.With(web, "worker-4", "forged", "a tenant says so").Text, At: time.Now().Add(-time.Minute)}
+		Message: lb.Moved.With(web, "worker-4", "forged", "a tenant says so", "").Text, At: time.Now().Add(-time.Minute)}
 	create(t, forged.Object())
 
 	page := browser.UI(t, theRig.API.Kubeconfig)

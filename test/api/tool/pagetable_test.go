@@ -24,6 +24,7 @@ var elsewhere = []struct{ page, command, like, why string }{
 	{"docs/tutorial.md", "export KUBECONFIG=…", "", "make up prints it with the names of its cluster"},
 	{"docs/guides/kubectl-fairlead.md", "go build", "test/api/tool.TestMetalLBVerbatim", ""},
 	{"docs/guides/kubectl-fairlead.md", "kubectl krew", "", "krew is not installed; cmd/release has a test of the manifest"},
+	{"docs/guides/announce.md", "kubectl get agent node1 -o jsonpath='{.status.carried}'", "test/cluster/failover.TestConnectionsSurviveMoves", ""},
 	{"docs/guides/announce.md", "ip address", "test/cluster/install.TestClusterWithFairlead", ""},
 	{"docs/guides/announce.md", "nft list", "test/cluster/install.TestClusterWithFairlead", ""},
 	{"docs/guides/announce.md", "kubectl logs -n metallb-system", "test/cluster/metallb.TestFloatingAddressForGateway", ""},

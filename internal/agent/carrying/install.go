@@ -1,0 +1,386 @@
+package carrying
+
+import (
+	"cmp"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.io/internal/conntrack"
+	"fairlead.io/internal/nft"
+)
+
+const (
+	// renewPeriod is a third of the time after which the kernel forgets.
+	renewPeriod = nft.CarryTime / 3
+	// retryPeriod is how often a kernel is asked again that refused.
+	retryPeriod = time.Second
+	// leaveTime is for how long packets are sent on that come here although the address has
+	// gone: hosts on the LAN may not have heard of the move. The kernel forgets later.
+	leaveTime = 30 * time.Second
+	// removeAfter is when tables are removed that are empty.
+	removeAfter = time.Minute
+)
+
+// kernel is what the kernel is to hand to other nodes, and what it has.
+type kernel struct {
+	flows map[netip.Addr]*flows
+	// has is what is installed.
+	has     map[netip.Addr]map[element]netip.Addr
+	stale   bool // interfaces or nodes have changed
+	made    bool // the tables are there
+	ifaces  []nft.CarryInterface
+	renewed time.Time
+	retry   time.Time
+	needed  time.Time // when they were last
+	dirty   map[netip.Addr]bool
+	left    map[netip.Addr]time.Time // when addresses have gone
+}
+
+// flows are the connections of one address that other nodes have.
+type flows struct {
+	node    map[conntrack.Conn]string
+	counts  map[string]int // by node
+	version uint64         // of the own connections
+}
+
+// element is one entry in the kernel's table.
+type element struct {
+	conntrack.Conn
+	iface string
+}
+
+func (k *kernel) reset() {
+	*k = kernel{flows: map[netip.Addr]*flows{}, has: map[netip.Addr]map[element]netip.Addr{}, dirty: map[netip.Addr]bool{}, left: map[netip.Addr]time.Time{}}
+}
+
+// inherit takes over what an earlier agent of this node has left.
+func (c *Carrying) inherit() {
+	left, err := c.o.Carrier.Carried()
+	if err != nil || len(left) == 0 {
+		return
+	}
+	now := time.Now()
+	byVia := map[netip.Addr][]conntrack.Conn{}
+	seen := map[conntrack.Conn]bool{}
+	for _, e := range left {
+		addr := e.Service.Addr()
+		if c.kernel.has[addr] == nil {
+			c.kernel.has[addr] = map[element]netip.Addr{}
+		}
+		c.kernel.has[addr][element{e.Conn, e.Interface}] = e.Via
+		if !seen[e.Conn] {
+			seen[e.Conn] = true
+			byVia[e.Via] = append(byVia[e.Via], e.Conn)
+		}
+	}
+	for via, conns := range byVia {
+		c.keeper.Inherit(via, conns, now)
+	}
+	c.o.Log.Info("took over connections from the previous agent on this node", "connections", len(seen))
+}
+
+// compute looks again at the connections of addresses that have changed.
+func (c *Carrying) compute() {
+	for addr, f := range c.kernel.flows {
+		if c.lister.Version(addr) != f.version {
+			c.keeper.Touch(addr)
+		}
+	}
+	for _, addr := range c.keeper.Changed() {
+		c.kernel.dirty[addr], c.dirty[addr] = true, true
+		nodes := c.keeper.Flows(addr, c.lister.Has)
+		if len(nodes) == 0 {
+			delete(c.kernel.flows, addr)
+			continue
+		}
+		f := &flows{node: nodes, counts: map[string]int{}, version: c.lister.Version(addr)}
+		for _, node := range nodes {
+			f.counts[node]++
+		}
+		c.kernel.flows[addr] = f
+	}
+}
+
+// wanted are the elements of an address. While a node is looked for, what there is stays; and
+// also for a while after the address has gone.
+func (c *Carrying) wanted(addr netip.Addr, now time.Time) map[element]netip.Addr {
+	f, has := c.kernel.flows[addr], c.kernel.has[addr]
+	claim, ok := c.keeper.Own(addr)
+	if !ok && len(has) > 0 {
+		if c.kernel.left[addr].IsZero() {
+			c.kernel.left[addr] = now
+		}
+		if now.Sub(c.kernel.left[addr]) < leaveTime {
+			return has
+		}
+	}
+	delete(c.kernel.left, addr)
+	if f == nil || !ok {
+		return nil
+	}
+	out := make(map[element]netip.Addr, len(f.node))
+	for conn, node := range f.node {
+		for _, iface := range claim.Interfaces {
+			e := element{conn, iface}
+			via, there := has[e]
+			if p := c.paths[pathKey{node, iface, addr.Is6()}]; p != nil && p.known {
+				via, there = p.at.Addr, p.good
+			}
+			if there {
+				out[e] = via
+			}
+		}
+	}
+	return out
+}
+
+// install brings the kernel in line with what is wanted.
+func (c *Carrying) install(now time.Time) {
+	k := &c.kernel
+	switch needed := c.needed(); {
+	case needed:
+		k.needed = now
+	case !k.made:
+		clear(k.dirty)
+		return
+	case now.Sub(k.needed) >= removeAfter:
+		if err := c.o.Carrier.Remove(); err != nil {
+			c.o.Log.Warn("tables for connections of other nodes not removed", "error", err)
+			k.needed = now
+			return
+		}
+		k.made, k.ifaces = false, nil
+		clear(k.dirty)
+		return
+	}
+	if now.Before(k.retry) || len(c.nodes) == 0 || !c.prepare(now) {
+		return
+	}
+	renew := now.Sub(k.renewed) >= renewPeriod
+	var add, remove []nft.Carried
+	changed := map[netip.Addr]map[element]netip.Addr{}
+	for addr, at := range k.left {
+		if now.Sub(at) >= leaveTime {
+			k.dirty[addr] = true
+		}
+	}
+	look := maps.Clone(k.dirty)
+	if renew {
+		for addr := range k.has {
+			if k.left[addr].IsZero() {
+				look[addr] = true
+			}
+		}
+	}
+	for addr := range look {
+		has, wanted := k.has[addr], c.wanted(addr, now)
+		for e, via := range wanted {
+			if renew || has[e] != via {
+				add = append(add, nft.Carried{Conn: e.Conn, Via: via, Interface: e.iface})
+			}
+		}
+		for e, via := range has {
+			if _, ok := wanted[e]; !ok {
+				remove = append(remove, nft.Carried{Conn: e.Conn, Via: via, Interface: e.iface})
+			}
+		}
+		changed[addr] = wanted
+	}
+	if len(add)+len(remove) > 0 {
+		if err := c.o.Carrier.Update(add, remove); err != nil {
+			c.o.Log.Warn("connections not handed to other nodes", "error", err)
+			c.fail(now)
+			return
+		}
+	}
+	for addr, wanted := range changed {
+		if len(wanted) == 0 {
+			delete(k.has, addr)
+		} else {
+			k.has[addr] = wanted
+		}
+	}
+	clear(k.dirty)
+	if renew {
+		k.renewed = now
+	}
+	c.settle(now)
+}
+
+// fail has everything written again.
+func (c *Carrying) fail(now time.Time) {
+	k := &c.kernel
+	k.made, k.stale, k.retry = false, true, now.Add(retryPeriod)
+	for addr := range k.has {
+		k.dirty[addr] = true
+	}
+	k.renewed = time.Time{}
+}
+
+// needed says whether there is something to be in our tables.
+func (c *Carrying) needed() bool {
+	needed := len(c.kernel.flows)+len(c.kernel.has) > 0
+	for _, r := range c.up {
+		needed = needed || r.settles
+	}
+	return needed
+}
+
+// prepare makes the tables, once there is something to be in them.
+func (c *Carrying) prepare(now time.Time) bool {
+	k := &c.kernel
+	names := map[string]bool{}
+	for addr := range c.up {
+		if claim, ok := c.keeper.Own(addr); ok && claim.Limit > 0 {
+			for _, iface := range claim.Interfaces {
+				names[iface] = true
+			}
+		}
+	}
+	for _, of := range k.has { // an earlier agent's, until it is known what is here
+		for e := range of {
+			names[e.iface] = true
+		}
+	}
+	var ifaces []nft.CarryInterface
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if l := c.linkOf(name); l != nil {
+			ifaces = append(ifaces, nft.CarryInterface{Name: name, MAC: l.MAC, Ports: portsOf(l, c.links)})
+		}
+	}
+	same := slices.EqualFunc(ifaces, k.ifaces, func(a, b nft.CarryInterface) bool {
+		return a.Name == b.Name && slices.Equal(a.MAC, b.MAC) && slices.Equal(a.Ports, b.Ports)
+	})
+	if k.made && same && !k.stale {
+		return true
+	}
+	var macs []net.HardwareAddr
+	for _, of := range c.nodes {
+		macs = append(macs, of...)
+	}
+	slices.SortFunc(macs, func(a, b net.HardwareAddr) int { return strings.Compare(string(a), string(b)) })
+	if err := c.o.Carrier.Prepare(ifaces, macs); err != nil {
+		c.o.Log.Warn("tables for connections of other nodes not made", "error", err)
+		c.fail(now)
+		return false
+	}
+	k.made, k.stale, k.ifaces = true, false, ifaces
+	return true
+}
+
+// settle has packets of connections that nobody has listed yet dropped instead of reset, until
+// all nodes have listed what they have after the switch.
+func (c *Carrying) settle(now time.Time) {
+	for addr, r := range c.up {
+		if !r.settles {
+			continue
+		}
+		if r.settleUntil.IsZero() {
+			r.settleUntil = now.Add(nft.SettleTime)
+			if err := c.o.Carrier.Settle(addr, nft.SettleTime); err != nil {
+				c.o.Log.Warn("packets of unknown connections are reset while an address moves", "address", addr, "error", err)
+			}
+		}
+		_, final := c.keeper.Heard(addr)
+		switch {
+		case r.up && final && c.found(addr):
+			if err := c.o.Carrier.Settled(addr); err != nil {
+				c.o.Log.Warn("packets of unknown connections are dropped a little longer", "address", addr, "error", err)
+			}
+			r.settles = false
+		case r.up && !now.Before(r.settleUntil):
+			r.settles = false // the kernel has ended it
+		}
+	}
+}
+
+// found says whether all nodes that have connections of addr have been looked for.
+func (c *Carrying) found(addr netip.Addr) bool {
+	f := c.kernel.flows[addr]
+	claim, ok := c.keeper.Own(addr)
+	if f == nil || !ok {
+		return true
+	}
+	for node := range f.counts {
+		for _, iface := range claim.Interfaces {
+			if p := c.paths[pathKey{node, iface, addr.Is6()}]; p == nil || !p.known {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// publish says what the loop may ask for, and whether there is more to do soon.
+func (c *Carrying) publish() (busy bool) {
+	t := told{listed: c.lister.Listed()}
+	for addr, f := range c.kernel.flows {
+		counts := map[string]int{}
+		for conn := range c.installed(addr) {
+			counts[f.node[conn]]++
+		}
+		for node, n := range counts {
+			if node != "" {
+				t.carried = append(t.carried, Carried{addr, node, n, c.keeper.Since(addr, node)})
+				t.total += n
+			}
+		}
+	}
+	slices.SortFunc(t.carried, func(a, b Carried) int {
+		return cmp.Or(a.Address.Compare(b.Address), strings.Compare(a.Node, b.Node))
+	})
+	states := map[netip.Addr]*state{}
+	for addr := range c.dirty {
+		states[addr] = c.stateOf(addr)
+	}
+	clear(c.dirty)
+	c.mu.Lock()
+	changed := t.listed != c.told.listed || !slices.Equal(t.carried, c.told.carried)
+	c.told = t
+	for addr, s := range states {
+		if s == nil {
+			delete(c.state, addr)
+			continue
+		}
+		changed = changed || c.state[addr] != *s
+		c.state[addr] = *s
+		if c.kernel.dirty[addr] {
+			c.dirty[addr] = true
+		}
+	}
+	c.mu.Unlock()
+	if changed {
+		signal(c.changed)
+	}
+	for _, r := range c.up {
+		busy = busy || r.settles
+	}
+	return busy || c.asked > 0 || len(c.dirty) > 0
+}
+
+// installed are the connections of addr that the kernel hands on.
+func (c *Carrying) installed(addr netip.Addr) map[conntrack.Conn]bool {
+	out := make(map[conntrack.Conn]bool, len(c.kernel.has[addr]))
+	for e := range c.kernel.has[addr] {
+		out[e.Conn] = true
+	}
+	return out
+}
+
+// stateOf is what the loop may ask about addr; nil if it is not here.
+func (c *Carrying) stateOf(addr netip.Addr) *state {
+	claim, own := c.keeper.Own(addr)
+	r := c.up[addr]
+	if !own || r == nil {
+		return nil
+	}
+	listed, _ := c.keeper.Heard(addr)
+	f := c.kernel.flows[addr]
+	kept := Kept{Connections: len(c.installed(addr)), Unlisted: !listed}
+	kept.Unreachable = kept.Connections == 0 && f != nil && f.counts[claim.From] > 0
+	return &state{r.epoch, listed && c.found(addr) && !c.kernel.dirty[addr] && (!r.settles || !r.settleUntil.IsZero()), kept}
+}

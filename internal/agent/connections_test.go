@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fairlead.io/internal/agent/carrying"
+	"fairlead.io/internal/conntrack"
+	"fairlead.io/internal/link"
+	"fairlead.io/internal/member"
+	"fairlead.io/internal/moves"
+	"fairlead.io/internal/nft"
+)
+
+// fakeTracking is a kernel that tracks connections, and a LAN on which all nodes answer.
+type fakeTracking struct {
+	mu    sync.Mutex
+	conns []conntrack.Conn
+}
+
+func (f *fakeTracking) List(func(netip.Addr) bool) ([]conntrack.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.conns, nil
+}
+
+func (f *fakeTracking) set(conns ...conntrack.Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns = conns
+}
+
+func (f *fakeTracking) Watch(ctx context.Context, _ func(netip.Addr) bool, changes func([]conntrack.Change)) error {
+	changes([]conntrack.Change{{Lost: true}})
+	<-ctx.Done()
+	return nil
+}
+
+func (f *fakeTracking) Ask(_ context.Context, _ string, _, _ netip.Addr, at net.HardwareAddr) net.HardwareAddr {
+	return at
+}
+
+func (f *fakeTracking) Close() {}
+
+// startCarrying starts the loop of node a, which keeps connections.
+func startCarrying(t *testing.T, grace time.Duration, claims ...member.Claim) (*running, *nft.FakeCarrier, *fakeTracking) {
+	t.Helper()
+	carrier, tracking := &nft.FakeCarrier{}, &fakeTracking{}
+	r := start(t, newCluster(), []string{"b"}, func(p *parts) {
+		log := slog.New(slog.DiscardHandler)
+		p.carrying = carrying.New(carrying.Options{Log: log, Carrier: carrier, Connections: tracking, LAN: tracking})
+		p.keep, p.grace = 15*time.Minute, grace
+		eth0 := eth0("a")
+		eth0.Prefixes = append(eth0.Prefixes, netip.MustParsePrefix("fe80::a/64"))
+		p.kernel = link.NewFake(eth0)
+	}, claims...)
+	return r, carrier, tracking
+}
+
+func visit(port uint16) conntrack.Conn {
+	return conntrack.Conn{Protocol: 6, Client: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.1"), port), Service: netip.AddrPortFrom(vip, 80)}
+}
+
+// lastWant returns what b was last asked for.
+func (r *running) lastWant() (w moves.Want, ok bool) {
+	r.group.mu.Lock()
+	defer r.group.mu.Unlock()
+	for _, l := range r.group.posted {
+		if m, err := moves.Decode(l.Body); err == nil {
+			if found, is := m.(moves.Want); is {
+				w, ok = found, true
+			}
+		}
+	}
+	return w, ok
+}
+
+// An address that is handed over waits for the list of the former node's connections, but not
+// for long.
+func TestLoopKeepsConnections(t *testing.T) {
+	for name, lists := range map[string]bool{"listed": true, "not listed": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, carrier, _ := startCarrying(t, 0, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 4, Up: true})
+				after(5 * time.Second)
+				r.has("b has it", false)
+				r.events()
+				n := nodeObject("b", "192.0.2.2")
+				n.Spec.Unschedulable = true
+				r.cluster.put(n)
+				r.changed(n)
+				after(50 * time.Millisecond)
+				r.has("the list is not there", false)
+				w, ok := r.lastWant()
+				if !ok || w.Addresses[vip] != 5 {
+					t.Fatalf("b was asked for %+v", w)
+				}
+				want := "the agent of node b did not list them"
+				if lists {
+					want = " 2 established connections are kept."
+					r.group.write("b", moves.Page{Stream: w.Stream, Series: 1, Neighbours: []moves.Neighbour{{Addr: netip.MustParseAddr("192.0.2.2"), MAC: [6]byte(macs["b"])}},
+						Parts: []moves.Part{{Address: vip, Epoch: 5, Whole: true, Done: true, Released: -1, Add: []conntrack.Conn{visit(1000), visit(1001)}}}}.Encode())
+					after(50 * time.Millisecond)
+				} else {
+					after(preparePatience + renewPeriod)
+				}
+				r.has("taken", true)
+				if via, ok := carrier.Receive("eth0", stranger, visit(1000)); ok != lists || lists && via.String() != "192.0.2.2" {
+					t.Errorf("its packets go to %s, %t", via, ok)
+				}
+				if got := r.messages(); !strings.Contains(got, want) {
+					t.Errorf("events %q do not say %q", got, want)
+				}
+				after(5 * time.Second)
+				reported := 0
+				if lists {
+					reported = 1
+				}
+				r.reporter.mu.Lock()
+				defer r.reporter.mu.Unlock()
+				if carried := r.reporter.status.Carried; len(carried) != reported || lists && (carried[0].Node != "b" || carried[0].Connections != 2) {
+					t.Errorf("the Agent object says %+v", carried)
+				}
+			})
+		})
+	}
+}
+
+// messages are those of the events that wait to be written.
+func (r *running) messages() string {
+	r.reporter.mu.Lock()
+	defer r.reporter.mu.Unlock()
+	var out []string
+	for _, e := range r.reporter.events {
+		out = append(out, e.Message)
+	}
+	return strings.Join(out, "\n")
+}
+
+// An agent that ends for good waits for the connections of its node, up to its grace.
+func TestLoopAwaitsConnections(t *testing.T) {
+	for name, ends := range map[string]bool{"they end": true, "they stay": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, carrier, tracking := startCarrying(t, 40*time.Second)
+				mine := claimedBy(r, "a")
+				tracking.set(visit(1000))
+				after(5 * time.Second)
+				r.has("taken", true)
+				r.end()
+				r.group.write("b", moves.Want{Stream: 7, Addresses: map[netip.Addr]uint64{vip: mine() + 1}}.Encode())
+				after(time.Second)
+				r.group.claim(vip, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: mine() + 1, Up: true})
+				after(5 * time.Second)
+				r.has("handed over", false)
+				if err := ended(r); err == nil {
+					t.Error("the agent does not wait")
+				}
+				if ends {
+					tracking.set()
+					after(20 * time.Second)
+				} else {
+					after(20 * time.Second)
+					if err := ended(r); err == nil {
+						t.Error("the agent does not wait for its grace")
+					}
+					after(20 * time.Second)
+				}
+				if err := ended(r); err != nil {
+					t.Error(err)
+				}
+				if !carrier.Removed() {
+					t.Error("tables are left")
+				}
+			})
+		})
+	}
+}
+
+func ended(r *running) error {
+	select {
+	case <-r.ended:
+		return nil
+	default:
+		return errors.New("the agent goes on")
+	}
+}

@@ -1,0 +1,68 @@
+package conntrack
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Conn is a connection as the client sees it: the original direction, before translation.
+type Conn struct {
+	Protocol        uint8 // unix.IPPROTO_TCP or unix.IPPROTO_UDP
+	Client, Service netip.AddrPort
+}
+
+// Limit is how many connections List returns at most. They are kept in memory and sent to
+// other nodes, and a table of the kernel may have millions.
+const Limit = 1 << 16
+
+var limit = Limit // less in tests
+
+// ErrTooMany says that there are more than Limit connections.
+var ErrTooMany = fmt.Errorf("more than %d connections", Limit)
+
+// List reads the table once and returns the connections to addresses for which of is true,
+// in no order. It returns those that go on: TCP from established to the last
+// acknowledgement, and UDP; both only if an answer was seen. A connection that is still
+// being opened, or of which nothing but an address is left, is not one: scans are full of
+// them. Connections in zones other than the default one are not a Service's.
+//
+// With ErrTooMany it returns Limit of them.
+func List(of func(netip.Addr) bool) ([]Conn, error) { return ListIn(0, of) }
+
+// ListIn is List in the network namespace of a file descriptor; 0 is the calling thread's.
+// Entering a namespace takes CAP_SYS_ADMIN.
+func ListIn(netns int, of func(netip.Addr) bool) ([]Conn, error) {
+	c, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netns})
+	if err != nil {
+		return nil, fmt.Errorf("open connection tracking: %w", err)
+	}
+	defer func() { _ = c.Close() }()
+	_, err = c.Send(netlink.Message{
+		Header: netlink.Header{
+			Type:  unix.NFNL_SUBSYS_CTNETLINK<<8 | msgGet,
+			Flags: netlink.Request | netlink.Dump,
+		},
+		Data: []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read connection tracking: %w", err)
+	}
+	var out []Conn
+	for m, err := range c.ReceiveIter() {
+		if err != nil {
+			return nil, fmt.Errorf("read connection tracking: %w", err)
+		}
+		e, ok := decode(uint16(m.Header.Type), m.Data, of)
+		if !ok || !e.goesOn() {
+			continue
+		}
+		if len(out) == limit {
+			return out, ErrTooMany
+		}
+		out = append(out, e.Conn)
+	}
+	return out, nil
+}

@@ -1,0 +1,7 @@
+// Package conntrack reads the kernel's connection tracking: which connections clients have
+// to addresses of Services, through this node.
+//
+// The kernel has every connection that it translates, from its first packet to its end, also
+// after the address is another node's. This package lists them and follows their changes. It
+// changes nothing, and does not know why anybody asks.
+package conntrack
