@@ -217,7 +217,7 @@ func carriedBy(t *testing.T, node string) (carried map[string]int32) {
 // Established connections survive planned moves: the node that has them goes on, and the next
 // owner hands their packets to it. New ones belong to the new owner at once.
 func TestConnectionsSurviveMoves(t *testing.T) {
-	const idle, steady, packets = 50, 25, 5
+	const idle, steady, packets = 100, 30, 5
 	x := newTalks(t)
 	t.Cleanup(func() { uncordonAll(t) })
 	each := idle + steady + packets + 1
@@ -271,7 +271,8 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	x.begin(b, idle, steady, packets, 0)
 
 	// The agent of the owner is told to end: the node has connections, and no agent.
-	running[b].signal(t, syscall.SIGTERM)
+	leaving := running[b]
+	leaving.signal(t, syscall.SIGTERM)
 	for _, node := range nodes {
 		cordon(t, node, node != c)
 	}
@@ -297,6 +298,16 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 			}
 		}
 	}
+
+	// The agent that leaves has waited for the connections of its node.
+	if !leaving.alive() {
+		t.Errorf("the agent of %s has not waited", b)
+	}
+	x.close()
+	if err := cluster.Heal(a); err != nil {
+		t.Fatal(err)
+	}
+	leaving.gone(t)
 }
 
 // toldKept says whether a Moved event says how many connections were kept.

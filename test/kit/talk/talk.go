@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -84,11 +85,22 @@ const (
 	waitPacket = 500 * time.Millisecond
 )
 
+// Every connection has a port of its own, which no kernel gives to others: a node that was cut off
+// may remember an earlier connection of the same port, and would get this one.
+const firstPort, lastPort = 10_000, 32_000
+
+var ports atomic.Uint32
+
 // Open connects from the client host of a cluster.
 func Open(ctx context.Context, c *sandbox.Cluster, network string, to netip.AddrPort) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	conn, err := c.Dial(ctx, sandbox.ClientHost, network, to.String())
+	port := int(firstPort + ports.Add(1)%(lastPort-firstPort))
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+	if network == "udp" {
+		dialer.LocalAddr = &net.UDPAddr{Port: port}
+	}
+	conn, err := c.DialWith(ctx, dialer, sandbox.ClientHost, network, to.String())
 	if err != nil {
 		return nil, err
 	}
