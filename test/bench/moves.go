@@ -185,8 +185,7 @@ func stream(c *talk.Conn) (float64, error) {
 	began := time.Now()
 	c.Stream(streamed, 0)
 	c.Wait()
-	err, _ := c.Err()
-	return streamed / 1e6 / time.Since(began).Seconds(), err
+	return streamed / 1e6 / time.Since(began).Seconds(), c.Err()
 }
 
 // scan is the shorter of two.

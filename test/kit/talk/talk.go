@@ -123,11 +123,18 @@ func Open(ctx context.Context, c *sandbox.Cluster, network string, to netip.Addr
 	return t, nil
 }
 
-// Err is why the connection is broken, and since when.
-func (t *Conn) Err() (error, time.Time) {
+// Err is why the connection is broken.
+func (t *Conn) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.err, t.at
+	return t.err
+}
+
+// Broken is since when it is.
+func (t *Conn) Broken() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at
 }
 
 // Talks says whether it says something of its own accord.
@@ -135,7 +142,7 @@ func (t *Conn) Talks() bool { return t.talks }
 
 // Reset says whether the other end has reset it.
 func (t *Conn) Reset() bool {
-	err, _ := t.Err()
+	err := t.Err()
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
@@ -164,7 +171,7 @@ func (t *Conn) fail(err error) error {
 
 // Say sends so many bytes and waits until they have come back.
 func (t *Conn) Say(n int) error {
-	if err, _ := t.Err(); err != nil {
+	if err := t.Err(); err != nil {
 		return err
 	}
 	t.seq++
