@@ -185,13 +185,22 @@ func stream(c *talk.Conn) (float64, error) {
 	began := time.Now()
 	c.Stream(streamed, 0)
 	c.Wait()
-	err, _ := c.Err()
-	return streamed / 1e6 / time.Since(began).Seconds(), err
+	return streamed / 1e6 / time.Since(began).Seconds(), c.Err()
 }
 
-// scan sends packets in the middle of connections that do not exist, and returns how long that
+// scan is the shorter of two.
+func (m *mover) scan() (time.Duration, error) {
+	first, err := m.scanOnce()
+	if err != nil {
+		return 0, err
+	}
+	second, err := m.scanOnce()
+	return min(first, second), err
+}
+
+// scanOnce sends packets in the middle of connections that do not exist, and returns how long that
 // took. On one machine, the node handles a packet before the next is sent.
-func (m *mover) scan() (took time.Duration, err error) {
+func (m *mover) scanOnce() (took time.Duration, err error) {
 	to := m.addrs[0].Addr()
 	err = m.cluster.In(sandbox.ClientHost, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP)

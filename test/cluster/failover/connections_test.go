@@ -144,7 +144,7 @@ func (x *talks) unbroken(when string) {
 	broken := 0
 	var example string
 	for _, c := range x.open {
-		err, _ := c.Err()
+		err := c.Err()
 		if err != nil {
 			broken++
 			example = fmt.Sprintf("through %s: %v", nodeAt(c.Peer), err)
@@ -169,7 +169,7 @@ func (x *talks) alive(when string, idle func(int) bool) {
 	}
 	eventually(x.t, func() error {
 		for i, c := range x.open {
-			if err, _ := c.Err(); err == nil && c.Bytes() == before[i] {
+			if err := c.Err(); err == nil && c.Bytes() == before[i] {
 				return fmt.Errorf("nothing comes back any more through %s (UDP: %t)", nodeAt(c.Peer), c.UDP)
 			}
 		}
@@ -217,7 +217,7 @@ func carriedBy(t *testing.T, node string) (carried map[string]int32) {
 // Established connections survive planned moves: the node that has them goes on, and the next
 // owner hands their packets to it. New ones belong to the new owner at once.
 func TestConnectionsSurviveMoves(t *testing.T) {
-	const idle, steady, packets = 50, 25, 5
+	const idle, steady, packets = 100, 30, 5
 	x := newTalks(t)
 	t.Cleanup(func() { uncordonAll(t) })
 	each := idle + steady + packets + 1
@@ -271,7 +271,8 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	x.begin(b, idle, steady, packets, 0)
 
 	// The agent of the owner is told to end: the node has connections, and no agent.
-	running[b].signal(t, syscall.SIGTERM)
+	leaving := running[b]
+	leaving.signal(t, syscall.SIGTERM)
 	for _, node := range nodes {
 		cordon(t, node, node != c)
 	}
@@ -286,9 +287,12 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	t.Cleanup(func() { _ = cluster.Heal(a) })
 	died := time.Now()
 	x.reset(a, died)
-	if took := time.Since(died); took < time.Second {
-		await(t.Context(), time.Second-took, func() error { return errors.New("a second has not passed") }) //nolint:errcheck // it passes
-	}
+	eventually(t, func() error {
+		if time.Since(died) < time.Second {
+			return errors.New("a second has not passed")
+		}
+		return nil
+	})
 	for i, c := range x.open { // now of those that have been idle
 		if isIdle(i) && nodeAt(c.Peer) == a {
 			began := time.Now()
@@ -297,6 +301,16 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 			}
 		}
 	}
+
+	// The agent that leaves has waited for the connections of its node.
+	if !leaving.alive() {
+		t.Errorf("the agent of %s has not waited", b)
+	}
+	x.close()
+	if err := cluster.Heal(a); err != nil {
+		t.Fatal(err)
+	}
+	leaving.gone(t)
 }
 
 // toldKept says whether a Moved event says how many connections were kept.
@@ -325,7 +339,7 @@ func (x *talks) reset(node string, died time.Time) {
 				continue
 			}
 			talking++
-			if err, _ := c.Err(); err == nil {
+			if err := c.Err(); err == nil {
 				return errors.New("a connection through " + node + " is neither reset nor answered")
 			}
 		}
@@ -333,7 +347,7 @@ func (x *talks) reset(node string, died time.Time) {
 	})
 	var slowest time.Duration
 	for _, c := range x.open {
-		err, at := c.Err()
+		err, at := c.Err(), c.Broken()
 		switch through := nodeAt(c.Peer); {
 		case through != node && err != nil:
 			x.t.Errorf("a connection through %s broke with %s: %v", through, node, err)

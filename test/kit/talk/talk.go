@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -84,11 +85,22 @@ const (
 	waitPacket = 500 * time.Millisecond
 )
 
+// Every connection has a port of its own, which no kernel gives to others: a node that was cut off
+// may remember an earlier connection of the same port, and would get this one.
+const firstPort, lastPort = 10_000, 32_000
+
+var ports atomic.Uint32
+
 // Open connects from the client host of a cluster.
 func Open(ctx context.Context, c *sandbox.Cluster, network string, to netip.AddrPort) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	conn, err := c.Dial(ctx, sandbox.ClientHost, network, to.String())
+	port := int(firstPort + ports.Add(1)%(lastPort-firstPort))
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+	if network == "udp" {
+		dialer.LocalAddr = &net.UDPAddr{Port: port}
+	}
+	conn, err := c.DialWith(ctx, dialer, sandbox.ClientHost, network, to.String())
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +123,18 @@ func Open(ctx context.Context, c *sandbox.Cluster, network string, to netip.Addr
 	return t, nil
 }
 
-// Err is why the connection is broken, and since when.
-func (t *Conn) Err() (error, time.Time) {
+// Err is why the connection is broken.
+func (t *Conn) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.err, t.at
+	return t.err
+}
+
+// Broken is since when it is.
+func (t *Conn) Broken() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at
 }
 
 // Talks says whether it says something of its own accord.
@@ -123,7 +142,7 @@ func (t *Conn) Talks() bool { return t.talks }
 
 // Reset says whether the other end has reset it.
 func (t *Conn) Reset() bool {
-	err, _ := t.Err()
+	err := t.Err()
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
@@ -152,7 +171,7 @@ func (t *Conn) fail(err error) error {
 
 // Say sends so many bytes and waits until they have come back.
 func (t *Conn) Say(n int) error {
-	if err, _ := t.Err(); err != nil {
+	if err := t.Err(); err != nil {
 		return err
 	}
 	t.seq++
