@@ -242,9 +242,10 @@ func (k *kubelets) start(ctx context.Context, running *sync.WaitGroup, p *corev1
 		})
 		return
 	}
+	namespace := p.Namespace // the caller goes on with p
 	running.Go(func() {
 		for ctx.Err() == nil { // as a kubelet does, for example until the kind Agent is served
-			err := agentsim.Run(ctx, agentsim.Options{REST: k.rig.API.RESTConfig(), Node: name, Addr: k.addrs[name], Gossip: k.gossip, Namespace: p.Namespace, MetalLBNamespace: metallbNamespace, Routers: k.routers[name]})
+			err := agentsim.Run(ctx, agentsim.Options{REST: k.rig.API.RESTConfig(), Node: name, Addr: k.addrs[name], Gossip: k.gossip, Namespace: namespace, MetalLBNamespace: metallbNamespace, Routers: k.routers[name]})
 			if err == nil || ctx.Err() != nil {
 				return
 			}
