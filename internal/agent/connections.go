@@ -253,7 +253,7 @@ func (a *agent) awaitsConnections(now time.Time) bool {
 
 // keptSentence says what becomes of established connections of addr, which came from last.
 func (a *agent) keptSentence(addr netip.Addr, last string) string {
-	why := ""
+	var why string
 	kept := carrying.Kept{}
 	if a.carrying != nil {
 		kept = a.carrying.Kept(addr)

@@ -313,7 +313,7 @@ func TestCarrying(t *testing.T) {
 				c.Members(map[string][]net.HardwareAddr{"a": {mac("a")}, "b": {mac("b")}, "c": {mac("c")}}, map[string]bool{"b": true})
 				after(time.Minute)
 				c.expect(t, "without the agent of a", addr, 0, 11, "[a:10]")
-				a = l.start(t, "a")
+				l.start(t, "a")
 				l.members()
 				for range 50 {
 					after(10 * time.Millisecond)

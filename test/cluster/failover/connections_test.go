@@ -28,7 +28,6 @@ const talkPort = 18090
 // talks are connections that are kept open through the addresses of a Service.
 type talks struct {
 	*world
-	mu   sync.Mutex
 	open []*talk.Conn
 }
 
