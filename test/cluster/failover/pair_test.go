@@ -34,6 +34,7 @@ func newPair(t *testing.T) *pair {
 		p.addrs = append(p.addrs, addressesOf(t, newService(t, fmt.Sprintf("pair-%d", i)))...)
 	}
 	p.before = p.settle()
+	p.forwarded()
 	for _, node := range couple {
 		if len(p.of(node)) == 0 {
 			t.Fatalf("%s has no address: %v", node, p.before)
