@@ -2,7 +2,9 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -10,11 +12,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"fairlead.io/internal/lb"
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/netns"
 	"fairlead.io/test/kit/process"
+	"fairlead.io/test/kit/site"
 )
 
 // dhcpServer is one beside the cluster.
@@ -119,10 +123,28 @@ func (d *dhcpServer) holder(addr netip.Addr) string {
 	return ""
 }
 
+// lines of the server's file, which it empties and writes anew for each lease: one that has
+// just changed is read again.
 func (d *dhcpServer) lines() (out [][]string) {
-	text, err := os.ReadFile(d.leases)
-	if err != nil {
-		return nil
+	var text []byte
+	if err := await(context.WithoutCancel(d.t.Context()), site.Long, func() error {
+		before, err := os.Stat(d.leases)
+		if errors.Is(err, fs.ErrNotExist) { // there is none yet
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if text, err = os.ReadFile(d.leases); err != nil {
+			return err
+		}
+		now, err := os.Stat(d.leases)
+		if err == nil && (now.ModTime() != before.ModTime() || time.Since(now.ModTime()) < 50*time.Millisecond) {
+			err = errors.New("the server still writes its leases")
+		}
+		return err
+	}); err != nil {
+		d.t.Error(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		out = append(out, strings.Fields(line))
