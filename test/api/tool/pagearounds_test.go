@@ -182,7 +182,8 @@ var arounds = []around{
 	{page: kubeVIPPage, command: "kubectl get configmap kube-vip-cloud-provider-cm", before: "kubectl delete configmap kubevip --namespace kube-system\n" + kubeVIPChart},
 	{page: kubeVIPPage, command: "kubectl create configmap kubevip", nth: 2, before: "kubectl delete configmap kubevip --namespace kube-system"},
 	{page: kubeVIPPage, command: "kubectl wait agent/node1", before: `helm upgrade fairlead charts/fairlead --namespace fairlead-system --reuse-values --wait --set-json 'kubeVip.env=[
-{"name":"bgp_enable","value":"true"},{"name":"bgp_as","value":"65010"},{"name":"bgp_peeraddress","value":"10.99.0.1"},{"name":"bgp_peeras","value":"65001"},{"name":"bgp_routerid","value":"10.99.0.11"}]'`},
+{"name":"bgp_enable","value":"true"},{"name":"bgp_as","value":"65010"},{"name":"bgp_peeraddress","value":"10.99.0.1"},{"name":"bgp_peeras","value":"65001"},{"name":"bgp_routerid","value":"10.99.0.11"}]'
+kubectl wait --for=create agent/node1 --timeout=2m`}, // pods are ready at once here
 	{page: kubeVIPPage, command: "kubectl delete daemonset --namespace kube-system kube-vip-ds", before: "kubectl apply -f kube-vip-daemonset.yaml"},
 	{page: kubeVIPPage, command: "kubectl set env", before: "kubectl apply -f kube-vip-daemonset.yaml", after: "kubectl delete -f kube-vip-daemonset.yaml --ignore-not-found; kubectl apply -f kube-vip-cloud-controller.yaml"},
 	{page: kubeVIPPage, command: "helm uninstall kube-vip-cloud-provider", nth: 2, before: kubeVIPChart},
