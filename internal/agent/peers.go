@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"fairlead.io/internal/member"
 )
 
 // peers are the addresses at which other agents should be.
@@ -29,13 +31,9 @@ func (p *peers) count() int {
 	return len(p.list)
 }
 
-// joinPeriod is how often unknown agents are looked for: a node that was added
-// takes part after that, and one that died is not asked in vain too often.
-const joinPeriod = 300 * time.Millisecond
-
 // join looks for agents that are not known, until ctx ends.
 func (p *peers) join(ctx context.Context, g Group) {
-	tick := time.NewTicker(joinPeriod)
+	tick := time.NewTicker(member.JoinPeriod)
 	defer tick.Stop()
 	for {
 		p.mu.Lock()

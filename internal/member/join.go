@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// JoinPeriod is how often members that are not known should be looked for: a node that
+// was added takes part after that, and one that died is not asked in vain too often.
+const JoinPeriod = 300 * time.Millisecond
+
 // joinTries is how many are asked at a time. The first that answers knows the
 // others, so that they need not be asked.
 const joinTries = 4
