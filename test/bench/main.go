@@ -57,6 +57,7 @@ var groups = []group{
 	{"nftables", nftables},
 	{"members", members},
 	{"deaths", deaths},
+	{"endpoints", endpointBurst},
 	{"failover", failover},
 	{"moves", connectionMoves},
 	{"agent", agentCost},

@@ -34,7 +34,10 @@ type Options struct {
 	Config *config.Configuration
 	// KubeVIPBGP is what kube-vip's variables say about BGP.
 	KubeVIPBGP *config.KubeVIPBGP
-	// Kernel, Registry and Routers are not needed.
+	// Announced and Withdrawn hear of addresses that the agent begins and ceases to
+	// announce. Kernel, Registry, Routers and these two are not needed.
+	Announced, Withdrawn func(netip.Addr)
+
 	Kernel   *link.Fake
 	Routers  *Routers
 	Registry prometheus.Registerer
@@ -55,7 +58,7 @@ func Run(ctx context.Context, o Options) error {
 	a := agent.Options{
 		REST: o.REST, Log: log, NodeName: o.Node, Namespace: o.Namespace, GossipPort: member.DefaultPort, Version: Version, Registry: o.Registry,
 		Sources:   sources.Options{REST: o.REST, Config: o.Config, Log: log, MetalLBNamespace: o.MetalLBNamespace, KubeVIPBGP: o.KubeVIPBGP, Node: o.Node},
-		Announcer: newAnnouncer(), Kernel: o.Kernel, Tables: &nft.Fake{},
+		Announcer: newAnnouncer(o), Kernel: o.Kernel, Tables: &nft.Fake{},
 		Ready: func() {}, Beat: func(time.Time) {},
 	}
 	if o.KubeVIPBGP != nil {
@@ -82,6 +85,8 @@ func Eth0(addr netip.Addr) link.Link {
 
 // announcer has a network on which nobody else is.
 type announcer struct {
+	announced, withdrawn func(netip.Addr)
+
 	news    chan agent.News
 	closed  chan struct{}
 	once    sync.Once
@@ -90,15 +95,22 @@ type announcer struct {
 
 var _ agent.Announcer = (*announcer)(nil)
 
-func newAnnouncer() *announcer {
-	return &announcer{news: make(chan agent.News), closed: make(chan struct{})}
+func newAnnouncer(o Options) *announcer {
+	a := &announcer{announced: o.Announced, withdrawn: o.Withdrawn, news: make(chan agent.News), closed: make(chan struct{})}
+	if a.announced == nil {
+		a.announced = func(netip.Addr) {}
+	}
+	if a.withdrawn == nil {
+		a.withdrawn = func(netip.Addr) {}
+	}
+	return a
 }
 
 func (*announcer) Protocol() string                                  { return "layer2" }
 func (*announcer) Follow([]link.Link)                                {}
-func (*announcer) Own(netip.Addr, []string)                          {}
+func (a *announcer) Own(addr netip.Addr, _ []string)                 { a.announced(addr) }
 func (*announcer) Adopt(netip.Addr, []string)                        {}
-func (*announcer) Disown(netip.Addr, string)                         {}
+func (a *announcer) Disown(addr netip.Addr, _ string)                { a.withdrawn(addr) }
 func (*announcer) Commit()                                           {}
 func (*announcer) Allow(string, time.Time)                           {}
 func (*announcer) Defend(netip.Addr, string) bool                    { return true }
