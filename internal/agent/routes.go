@@ -171,7 +171,7 @@ func (a *agent) reached(addr netip.Addr, routes []lb.Route, now time.Time) (out 
 		if one = one.ForRoutes(routes); !one.AnyServing {
 			continue
 		}
-		if reach, _ := one.Announces(self); reach != elect.Unreached && !a.leavesToOthers(o.Request.UID, &one, self, now) {
+		if reach, _ := one.Announces(self); reach != elect.Unreached && !a.leavesToOthers(o, &one, routes, self, now) {
 			out = append(out, reachedOffer{o, reach})
 		}
 	}

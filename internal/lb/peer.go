@@ -81,6 +81,12 @@ func (p *Peer) SameSession(q *Peer) bool {
 	return p.Address == q.Address && p.Interface == q.Interface && p.Port == q.Port && p.Source == q.Source && p.SourceInterface == q.SourceInterface && p.VRF == q.VRF
 }
 
+// SameRouter says whether two peers lead to one router, perhaps from different nodes. An address
+// tells routers apart; without one, the name does.
+func (p *Peer) SameRouter(q *Peer) bool {
+	return p.Name == q.Name || p.Address.IsValid() && p.Address == q.Address && p.Port == q.Port && p.VRF == q.VRF
+}
+
 // allOrAny says whether there is no selector, or one that matches.
 func allOrAny(selectors []labels.Selector, l labels.Set) bool {
 	return len(selectors) == 0 || matchesAny(selectors, l)
