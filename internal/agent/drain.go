@@ -87,14 +87,16 @@ func (a *agent) leavesToOthers(o *offer, of *elect.Address, routes []lb.Route, s
 	if delete(a.moving, service); !moving.IsZero() {
 		a.moving[service] = moving
 	}
-	over, next := overdue(now, drain{a.departing, drainTime}, drain{a.proxyDown, proxyDrain}, drain{moving, moveDrain})
+	over, next := overdue(now, drain{a.departing, drainTime}, drain{moving, moveDrain})
 	a.lookAt(next)
-	if !over {
+	proxyOver, next := overdue(now, drain{a.proxyDown, proxyDrain})
+	a.lookAt(next)
+	if !over && !proxyOver {
 		return false
 	}
 	for i := range a.directory.pools.Peers {
 		p := &a.directory.pools.Peers[i]
-		if uses(routes, p, o.Request.Labels, self.Labels) && !a.othersReach(p, o, of, routes) {
+		if uses(routes, p, o.Request.Labels, self.Labels) && !a.othersReach(p, o, of, routes, over) {
 			return false
 		}
 	}
@@ -102,11 +104,15 @@ func (a *agent) leavesToOthers(o *offer, of *elect.Address, routes []lb.Route, s
 }
 
 // othersReach says whether another node announces an address of a Service without reserve to the
-// router of a peer.
-func (a *agent) othersReach(p *lb.Peer, o *offer, of *elect.Address, routes []lb.Route) bool {
+// router of a peer. Nodes of which no agent is heard count only if unheard says so: nobody knows
+// whether their kube-proxy is any better than this one's.
+func (a *agent) othersReach(p *lb.Peer, o *offer, of *elect.Address, routes []lb.Route, unheard bool) bool {
 	for i := range a.voters {
 		n := &a.voters[i]
-		if reach, _ := of.Announces(n); n.Name == a.node || reach != elect.Reached {
+		if _, heard := a.members[n.Name]; n.Name == a.node || !heard && !unheard {
+			continue
+		}
+		if reach, _ := of.Announces(n); reach != elect.Reached {
 			continue
 		}
 		for k := range a.directory.pools.Peers {

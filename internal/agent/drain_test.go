@@ -203,6 +203,44 @@ func TestRoutesAreLeftToNodesOfTheSameRouter(t *testing.T) {
 	}
 }
 
+// Of nodes whose agents are not heard nobody knows whether their kube-proxy is healthy: a node
+// leaves nothing to them because its own is not.
+func TestRoutesWithoutKubeProxyAndGossip(t *testing.T) {
+	draining := "tor " + vip.String() + "/32 draining"
+	t.Run("no gossip", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			cluster := newCluster()
+			r, routers := startRouted(t, cluster)
+			synctest.Wait()
+			r.agent.group, r.membersDirty = nil, true
+			r.proxyIs(proxyUnhealthy)
+			after(time.Minute)
+			expectRoutes(t, routers, draining)
+			// What the API server says of nodes still counts for one that is about to go.
+			n := nodeObject("a", "192.0.2.1")
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
+			cluster.put(n)
+			r.changed(n)
+			after(time.Minute)
+			expectRoutes(t, routers, "")
+		})
+	})
+	t.Run("alone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, routers := startRouted(t, newCluster())
+			r.group.die("b")
+			after(10 * time.Second)
+			r.proxyIs(proxyUnhealthy)
+			after(time.Minute)
+			synctest.Wait()
+			if !r.presumed["b"] {
+				t.Error("node b is not presumed to be alive")
+			}
+			expectRoutes(t, routers, draining)
+		})
+	})
+}
+
 // With policy Local, routers leave a node before its last pod has ended.
 func TestRoutesFollowPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
