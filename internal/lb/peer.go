@@ -27,6 +27,9 @@ type Peer struct {
 	SourceInterface string
 	VRF             string
 	Password        string
+	// Waiting is why nobody connects yet, although nothing is wrong: the password was not read. A
+	// session that an earlier agent has left waits as well.
+	Waiting string
 
 	// LocalAS is what the router sees of us.
 	LocalAS uint32

@@ -169,6 +169,24 @@ func TestProfileGone(t *testing.T) {
 	}
 }
 
+// A peer whose Secret was not read yet waits: an earlier agent may have left its session.
+func TestPeerWaitsForItsSecret(t *testing.T) {
+	const objects = "kind: BGPPeer\nmetadata: {name: p}\nspec: {myASN: 1, peerASN: 2, peerAddress: 192.0.2.1, passwordSecret: {name: s}, bfdProfile: none}\n"
+	b := readBGP(t, objects)
+	b.SecretsUnread = "they were not read yet"
+	r := b.Translate()
+	if len(r.Peers) != 1 || !strings.Contains(r.Peers[0].Waiting, "they were not read yet") {
+		t.Errorf("peers are %+v", r.Peers)
+	}
+	if len(r.Problems) != 1 || r.Problems[0].Reason.Code != PeerInvalid || !strings.Contains(r.Problems[0].Reason.Text, "they were not read yet") {
+		t.Errorf("told is %v", r.Problems)
+	}
+	b = readBGP(t, objects) // the Secret does not exist
+	if r := b.Translate(); len(r.Peers) > 0 {
+		t.Errorf("peers without a Secret are %+v", r.Peers)
+	}
+}
+
 // A password is in no text, whatever is wrong with it.
 func TestPasswordsAreNotTold(t *testing.T) {
 	const secret = "0penSesame"

@@ -43,18 +43,26 @@ func (b *BGP) peers(profiles map[string]*lb.BFD, tell teller) (out []lb.Peer, us
 			tell(KindPeer, &o.ObjectMeta, Reasons.With(PeerInvalid, strings.Join(wrong, "; ")))
 			continue
 		}
+		var told *lb.Reason
+		if p.Waiting != "" {
+			r := Reasons.With(PeerInvalid, p.Waiting)
+			told = &r
+		}
 		if older := slices.IndexFunc(out, func(q lb.Peer) bool { return p.SameSession(&q) && b.shareNode(&p, &q) }); older >= 0 {
 			tell(KindPeer, &o.ObjectMeta, Reasons.With(PeerDuplicate, out[older].Name))
 			continue
 		}
 		if name := o.spec.BFDProfile; name != "" {
 			profile, why := b.profile(name, profiles)
-			if why != nil {
-				tell(KindPeer, &o.ObjectMeta, *why)
+			if told == nil {
+				told = why
 			}
 			if p.BFD = profile; profile != nil {
 				used[name] = profile
 			}
+		}
+		if told != nil {
+			tell(KindPeer, &o.ObjectMeta, *told)
 		}
 		out = append(out, p)
 	}
@@ -101,8 +109,8 @@ func (b *BGP) peer(o *stored[metallb.BGPPeerSpec]) (lb.Peer, faults) {
 		DualStack:       spec.DualStackAddressFamily || spec.Interface != "",
 		GracefulRestart: spec.EnableGracefulRestart,
 		Multihop:        spec.EBGPMultiHop,
-		Password:        wrong.password(spec, b),
 	}
+	out.Password, out.Waiting = wrong.password(spec, b)
 	out.ASRule = wrong.asRule(spec)
 	switch {
 	case spec.PeerAddress == "" && spec.Interface == "":
@@ -196,12 +204,14 @@ func (w *faults) timers(spec *metallb.BGPPeerSpec, old bool) (hold, keepalive ti
 	return hold, keepalive
 }
 
-// password reads the key of TCP-MD5, which never becomes part of a text.
-func (w *faults) password(spec *metallb.BGPPeerSpec, b *BGP) string {
-	out, at := spec.Password, "password"
+// password reads the key of TCP-MD5, which never becomes part of a text. waiting is why it is not
+// known yet.
+func (w *faults) password(spec *metallb.BGPPeerSpec, b *BGP) (out, waiting string) {
+	out = spec.Password
+	at := "password"
 	if name := spec.PasswordSecret.Name; name != "" {
 		if b.Secrets == nil && spec.Password == "" {
-			return "" // it is not read here
+			return "", "" // it is not read here
 		}
 		at = fmt.Sprintf("passwordSecret: Secret %q", name)
 		secret, exists := b.Secrets[name]
@@ -210,7 +220,7 @@ func (w *faults) password(spec *metallb.BGPPeerSpec, b *BGP) string {
 		case spec.Password != "":
 			w.add("can not have both password and secret ref")
 		case b.SecretsUnread != "":
-			w.add("%s cannot be read: %s", at, b.SecretsUnread)
+			return "", fmt.Sprintf("%s cannot be read: %s", at, b.SecretsUnread)
 		case !exists:
 			w.add("%s does not exist", at)
 		case secret.Type != SecretType:
@@ -223,7 +233,7 @@ func (w *faults) password(spec *metallb.BGPPeerSpec, b *BGP) string {
 	if len(out) > maxPassword {
 		w.add("%s: it has %d bytes; the kernel takes %d", at, len(out), maxPassword)
 	}
-	return out
+	return out, ""
 }
 
 // addr reads an address, or none.
