@@ -18,7 +18,6 @@ import (
 
 	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat/metallb"
-	"fairlead.io/internal/lb"
 )
 
 // routers is where MetalLB's objects about BGP, and the passwords of peers, are read. Each is
@@ -31,8 +30,8 @@ type routers struct {
 	// tried is closed when they have been read, or were waited for long enough.
 	needed, tried chan struct{}
 	need, try     func()
-	// former profiles, whose values sessions keep.
-	former map[string]*lb.BFD
+	// former is what the objects meant when they were last read.
+	former metallb.Former
 }
 
 // bgpObjects are where they are read, and in which versions.

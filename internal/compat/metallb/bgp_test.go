@@ -135,7 +135,7 @@ func showRoutes(routes map[string][]lb.Route) string {
 func TestProfileGone(t *testing.T) {
 	const peer = "kind: BGPPeer\nmetadata: {name: p}\nspec: {myASN: 1, peerASN: 2, peerAddress: 192.0.2.1, bfdProfile: fast}\n"
 	const profile = "---\nkind: BFDProfile\nmetadata: {name: fast}\nspec: {detectMultiplier: %s}\n"
-	var former map[string]*lb.BFD
+	var former Former
 	for _, step := range []struct {
 		objects    string
 		multiplier uint8
@@ -152,7 +152,7 @@ func TestProfileGone(t *testing.T) {
 		b := readBGP(t, step.objects)
 		b.Former = former
 		r := b.Translate()
-		former = r.Profiles
+		former = r.Former
 		var multiplier uint8
 		if bfd := r.Peers[0].BFD; bfd != nil {
 			multiplier = bfd.Multiplier
