@@ -118,7 +118,7 @@ func (r *Routers) heed() {
 	for name, p := range r.peers {
 		if s, ok := r.bgp.Status(name); ok && p.BFD != nil && s.State == bgp.Established {
 			if path := r.path(p, &s); p.watch == nil || *p.watch != path {
-				p.watch, p.downs, p.up, changed = &path, 0, false, true
+				p.watch, p.downs, p.up, changed = &path, r.downs(path), false, true
 			}
 		}
 	}
