@@ -72,7 +72,7 @@ var KubeVIPVariables = []KubeVIPVariable{
 	{envClassName, Effective, "spec.loadBalancerClass to serve in addition to Services without a class; default kube-vip.io/kube-vip-class if one of the next two is set"},
 	{envClassOnly, Effective, "true: do not serve Services without a class"},
 	{envClassLegacy, Effective, "false: serve only the class lb_class_name; if that is empty, only Services without a class"},
-	{"bgp_*", Effective, "with bgp_enable: Services are announced to these peers by BGP, from every node, and not by ARP and NDP"},
+	{"bgp_*", Effective, "with bgp_enable: Services are announced to these peers by BGP, from every node (also with svc_election), and not by ARP and NDP"},
 	{"mpbgp_nexthop", Effective, "addresses of both IP families are announced in one session; with fixed, the next hops are mpbgp_ipv4 and mpbgp_ipv6"},
 	{"mpbgp_ipv4", Effective, "with mpbgp_nexthop=fixed: next hop of IPv4 addresses"},
 	{"mpbgp_ipv6", Effective, "with mpbgp_nexthop=fixed: next hop of IPv6 addresses"},
