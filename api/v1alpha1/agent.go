@@ -173,11 +173,12 @@ type Peer struct {
 	//
 	// +optional
 	ASN int64 `json:"asn,omitempty"`
-	// State of the session, as in RFC 4271.
+	// State of the session, as in RFC 4271: Established, or Idle if there is none. Agents do not
+	// report the states between, which change with every attempt.
 	//
 	// +kubebuilder:validation:Enum=Idle;Connect;OpenSent;OpenConfirm;Established
 	State string `json:"state"`
-	// Since is when the state began.
+	// Since is when the session began or, if there is none, when the last one was lost.
 	//
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`

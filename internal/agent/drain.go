@@ -6,9 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"fairlead.io/internal/elect"
+	"fairlead.io/internal/lb"
 )
 
 const (
@@ -77,19 +79,55 @@ func since(at *time.Time, holds bool, now time.Time) {
 }
 
 // leavesToOthers says whether this node has been the last choice of routers for an address of a
-// Service for long enough, and another node announces it without reserve.
-func (a *agent) leavesToOthers(service types.UID, of *elect.Address, self *elect.Node, now time.Time) bool {
+// Service for long enough, and other nodes announce it without reserve to each of its routers.
+func (a *agent) leavesToOthers(o *offer, of *elect.Address, routes []lb.Route, self *elect.Node, now time.Time) bool {
+	service := o.Request.UID
 	moving := a.moving[service]
 	since(&moving, of.Moving(self), now)
 	if delete(a.moving, service); !moving.IsZero() {
 		a.moving[service] = moving
 	}
-	over, next := overdue(now, drain{a.departing, drainTime}, drain{a.proxyDown, proxyDrain}, drain{moving, moveDrain})
+	over, next := overdue(now, drain{a.departing, drainTime}, drain{moving, moveDrain})
 	a.lookAt(next)
-	return over && slices.ContainsFunc(a.voters, func(n elect.Node) bool {
-		reach, _ := of.Announces(&n)
-		return n.Name != a.node && reach == elect.Reached
-	})
+	proxyOver, next := overdue(now, drain{a.proxyDown, proxyDrain})
+	a.lookAt(next)
+	if !over && !proxyOver {
+		return false
+	}
+	for i := range a.directory.pools.Peers {
+		p := &a.directory.pools.Peers[i]
+		if uses(routes, p, o.Request.Labels, self.Labels) && !a.othersReach(p, o, of, routes, over) {
+			return false
+		}
+	}
+	return true
+}
+
+// othersReach says whether another node announces an address of a Service without reserve to the
+// router of a peer. Nodes of which no agent is heard count only if unheard says so: nobody knows
+// whether their kube-proxy is any better than this one's.
+func (a *agent) othersReach(p *lb.Peer, o *offer, of *elect.Address, routes []lb.Route, unheard bool) bool {
+	for i := range a.voters {
+		n := &a.voters[i]
+		if _, heard := a.members[n.Name]; n.Name == a.node || !heard && !unheard {
+			continue
+		}
+		if reach, _ := of.Announces(n); reach != elect.Reached {
+			continue
+		}
+		for k := range a.directory.pools.Peers {
+			if q := &a.directory.pools.Peers[k]; p.SameRouter(q) && uses(routes, q, o.Request.Labels, n.Labels) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// uses says whether one of the routes has a node with these labels announce addresses of a Service
+// to a peer.
+func uses(routes []lb.Route, p *lb.Peer, service, node labels.Set) bool {
+	return slices.ContainsFunc(routes, func(r lb.Route) bool { return r.Uses(p, service, node) })
 }
 
 // drain is since when this node is the last choice, if it is, and how long it goes on.

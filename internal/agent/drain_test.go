@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -8,9 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fairlead.io/internal/agent/write"
 	"fairlead.io/internal/lb"
 )
 
@@ -116,10 +119,7 @@ func TestRoutesWithoutKubeProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, routers := startRouted(t, newCluster())
 		plain := "tor " + vip.String() + "/32"
-		r.proxy.mu.Lock()
-		r.proxy.record = proxyRecord{state: proxyUnhealthy, was: true}
-		r.proxy.mu.Unlock()
-		r.group.change(func() {})
+		r.proxyIs(proxyUnhealthy)
 		after(time.Second)
 		expectRoutes(t, routers, plain+" draining")
 		after(proxyDrain)
@@ -133,12 +133,111 @@ func TestRoutesWithoutKubeProxy(t *testing.T) {
 		expectRoutes(t, routers, plain+" draining")
 		after(time.Minute)
 		expectRoutes(t, routers, plain+" draining")
-		r.proxy.mu.Lock()
-		r.proxy.record = proxyRecord{state: proxyHealthy, was: true}
-		r.proxy.mu.Unlock()
-		r.group.change(func() {})
+		r.proxyIs(proxyHealthy)
 		after(time.Second)
 		expectRoutes(t, routers, plain)
+	})
+}
+
+// proxyIs changes what is known of kube-proxy on this node.
+func (r *running) proxyIs(state proxyState) {
+	r.proxy.mu.Lock()
+	r.proxy.record = proxyRecord{state: state, was: true}
+	r.proxy.mu.Unlock()
+	write.Wake(r.poke)
+}
+
+// onlyOn selects nodes by their names.
+func onlyOn(names ...string) []labels.Selector {
+	var out []labels.Selector
+	for _, name := range names {
+		out = append(out, labels.SelectorFromSet(labels.Set{corev1.LabelHostname: name}))
+	}
+	return out
+}
+
+// A node leaves an address only to nodes that announce it to the same routers.
+func TestRoutesAreLeftToNodesOfTheSameRouter(t *testing.T) {
+	plain := "one " + vip.String() + "/32 draining"
+	router := netip.MustParseAddr("192.0.2.254")
+	toAll := []lb.Route{plainRoute()}
+	for name, c := range map[string]struct {
+		routes []lb.Route
+		peers  []lb.Peer
+		want   string
+	}{
+		"only this node has the peer":    {toAll, []lb.Peer{{Name: "one", NodeSelectors: onlyOn("a")}}, plain},
+		"both nodes have it":             {toAll, []lb.Peer{{Name: "one", NodeSelectors: onlyOn("a", "b")}}, ""},
+		"the other has another router":   {toAll, []lb.Peer{{Name: "one", NodeSelectors: onlyOn("a")}, {Name: "two", NodeSelectors: onlyOn("b")}}, plain},
+		"one router, a peer per node":    {toAll, []lb.Peer{{Name: "one", Address: router, NodeSelectors: onlyOn("a")}, {Name: "two", Address: router, NodeSelectors: onlyOn("b")}}, ""},
+		"one of two routers has another": {toAll, []lb.Peer{{Name: "one"}, {Name: "two", NodeSelectors: onlyOn("a")}}, plain + ", two " + vip.String() + "/32 draining"},
+		"routes of the other name another peer": {[]lb.Route{
+			plainRoute(func(r *lb.Route) { r.Peers, r.NodeSelectors = []string{"one"}, onlyOn("a") }),
+			plainRoute(func(r *lb.Route) { r.Peers, r.NodeSelectors = []string{"two"}, onlyOn("b") }),
+		}, []lb.Peer{{Name: "one"}, {Name: "two"}}, plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := newCluster()
+				for i, name := range []string{"a", "b"} {
+					n := nodeObject(name, []string{"192.0.2.1", "192.0.2.2"}[i])
+					n.Labels = map[string]string{corev1.LabelHostname: name}
+					cluster.put(n)
+				}
+				r, routers := startRouted(t, cluster)
+				r.poolsAre(routedPools(c.routes, c.peers...))
+				r.proxyIs(proxyUnhealthy)
+				after(time.Minute)
+				expectRoutes(t, routers, c.want)
+				r.proxyIs(proxyHealthy)
+				after(time.Second)
+				n := nodeObject("a", "192.0.2.1")
+				n.Labels = map[string]string{corev1.LabelHostname: "a"}
+				n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
+				cluster.put(n)
+				r.changed(n)
+				after(time.Minute)
+				expectRoutes(t, routers, c.want)
+			})
+		})
+	}
+}
+
+// Of nodes whose agents are not heard nobody knows whether their kube-proxy is healthy: a node
+// leaves nothing to them because its own is not.
+func TestRoutesWithoutKubeProxyAndGossip(t *testing.T) {
+	draining := "tor " + vip.String() + "/32 draining"
+	t.Run("no gossip", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			cluster := newCluster()
+			r, routers := startRouted(t, cluster)
+			synctest.Wait()
+			r.agent.group, r.membersDirty = nil, true
+			r.proxyIs(proxyUnhealthy)
+			after(time.Minute)
+			expectRoutes(t, routers, draining)
+			// What the API server says of nodes still counts for one that is about to go.
+			n := nodeObject("a", "192.0.2.1")
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
+			cluster.put(n)
+			r.changed(n)
+			after(time.Minute)
+			expectRoutes(t, routers, "")
+		})
+	})
+	t.Run("alone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, routers := startRouted(t, newCluster())
+			r.group.die("b")
+			after(10 * time.Second)
+			r.proxyIs(proxyUnhealthy)
+			after(time.Minute)
+			synctest.Wait()
+			if !r.presumed["b"] {
+				t.Error("node b is not presumed to be alive")
+			}
+			expectRoutes(t, routers, draining)
+		})
 	})
 }
 

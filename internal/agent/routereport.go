@@ -80,10 +80,16 @@ func (a *agent) reportPeers() []v1alpha1.Peer {
 	return out
 }
 
+// peerReport returns one of them. What changes with every attempt to connect is left out: routers
+// that are away for long would have the object written again every few seconds.
 func peerReport(s *PeerStatus) v1alpha1.Peer {
-	out := v1alpha1.Peer{Name: s.Name, ASN: int64(s.PeerAS), State: s.State.String(), Established: int64(s.Established), Prefixes: int32(s.Prefixes)}
+	state := bgp.Idle
+	if s.State == bgp.Established {
+		state = s.State
+	}
+	out := v1alpha1.Peer{Name: s.Name, ASN: int64(s.PeerAS), State: state.String(), Established: int64(s.Established), Prefixes: int32(s.Prefixes)}
 	switch {
-	case s.Remote.IsValid():
+	case s.Remote.IsValid() && state == bgp.Established:
 		out.Address = s.Remote.String()
 	case s.Peer.Address.IsValid():
 		out.Address = s.Peer.Address.String()

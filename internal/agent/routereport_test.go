@@ -1,9 +1,14 @@
 package agent
 
 import (
+	"context"
+	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +65,107 @@ func TestPeerReport(t *testing.T) {
 			t.Errorf("%s: %s AS %d", name, got.Address, got.ASN)
 		}
 	}
+}
+
+// speakers has real sessions, with routers that never agree.
+type speakers struct {
+	fakeRouters
+	*bgp.Speaker
+}
+
+func (s *speakers) Close()                                 {}
+func (s *speakers) News() <-chan struct{}                  { return s.Speaker.News() }
+func (s *speakers) Stop(context.Context, string)           {}
+func (s *speakers) Freeze(context.Context) ([]byte, []int) { return nil, nil }
+func (s *speakers) Continue([]byte, []int)                 {}
+func (s *speakers) Set(id netip.Addr, peers []lb.Peer, tables map[string]bgp.Table) {
+	s.fakeRouters.Set(id, peers, tables)
+	want := map[string]bgp.Peer{}
+	for _, p := range peers {
+		want[p.Name] = bgp.Peer{Address: p.Address, LocalAS: 65010, PeerAS: 65001, RouterID: netip.MustParseAddr("192.0.2.1"), Hold: 90 * time.Second}
+	}
+	s.SetPeers(want)
+	for name := range want {
+		s.Speaker.Set(name, tables[name])
+	}
+}
+
+func (s *speakers) Statuses() (out []PeerStatus) {
+	for _, p := range s.fakeRouters.Statuses() {
+		p.Status, _ = s.Status(p.Name)
+		out = append(out, p)
+	}
+	return out
+}
+
+// hangsUp is a network with a router that reads an OPEN and closes the connection.
+type hangsUp struct{ dials atomic.Int32 }
+
+func (n *hangsUp) Addresses(netip.Addr) ([]netip.Addr, error)     { return nil, nil }
+func (n *hangsUp) Link(context.Context, string) (bgp.Link, error) { return nil, syscall.ENODEV }
+func (n *hangsUp) Dial(_ context.Context, _ bgp.Peer, to netip.AddrPort, _ netip.Addr) (net.Conn, error) {
+	n.dials.Add(1)
+	ours, theirs := net.Pipe()
+	go func() {
+		_, _ = theirs.Read(make([]byte, 4096))
+		<-time.After(50 * time.Millisecond)
+		_ = theirs.Close()
+	}()
+	return addressed{ours, to}, nil
+}
+
+// addressed is a connection with addresses.
+type addressed struct {
+	net.Conn
+	to netip.AddrPort
+}
+
+func (c addressed) LocalAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:40000"))
+}
+func (c addressed) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.to) }
+
+// A router that is away for long is reported once, not with every attempt to connect.
+func TestPeersThatAreDownAreReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := &hangsUp{}
+		ctx, cancel := context.WithCancel(t.Context())
+		routers := &speakers{Speaker: bgp.Start(ctx, bgp.Config{Network: network})}
+		defer routers.Wait()
+		defer cancel()
+		r := start(t, newCluster(), []string{"b"}, func(p *parts) { p.routers = routers })
+		r.poolsAre(routedPools([]lb.Route{plainRoute()}, lb.Peer{Name: "tor", Address: netip.MustParseAddr("192.0.2.254")}))
+		after(time.Minute)
+		since := r.status().Peers[0].Since.Time
+		tried := network.dials.Load()
+		writes := 0
+		over := make(chan struct{})
+		go func() { // instead of the API server
+			for {
+				select {
+				case <-over:
+					return
+				case <-r.reporter.arrived:
+					r.reporter.mu.Lock()
+					r.reporter.have = r.reporter.status
+					r.reporter.mu.Unlock()
+					writes++
+				}
+			}
+		}()
+		after(10 * time.Minute)
+		close(over)
+		synctest.Wait()
+		if network.dials.Load()-tried < 100 {
+			t.Errorf("%d attempts to connect", network.dials.Load()-tried)
+		}
+		if writes > 2 {
+			t.Errorf("the Agent object was written %d times in ten minutes", writes)
+		}
+		if p := r.status().Peers[0]; p.State != "Idle" || !p.Since.Time.Equal(since) || p.Reason != string(lb.PeerDown) || p.Address != "192.0.2.254" {
+			t.Errorf("the peer is reported as %+v", p)
+		}
+	})
 }
 
 // The router ID is the node's first IPv4 address; without one, a number that stays.

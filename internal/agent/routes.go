@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"hash/crc32"
 	"maps"
@@ -45,16 +46,18 @@ type routing struct {
 
 // routedAddr is an address that this node announces to routers.
 type routedAddr struct {
-	paths   []lb.Path
-	reach   elect.Reach
-	since   time.Time
+	paths []lb.Path
+	reach elect.Reach
+	since time.Time
+	// created is when the oldest Service of the address was: the same on all nodes.
+	created time.Time
 	tenants []tenancy
 	wrong   string // with annotations
 	refused []lb.Refusal
 }
 
 func (r *routedAddr) equal(o *routedAddr) bool {
-	return r.reach == o.reach && slices.EqualFunc(r.paths, o.paths, func(p, q lb.Path) bool {
+	return r.reach == o.reach && r.created.Equal(o.created) && slices.EqualFunc(r.paths, o.paths, func(p, q lb.Path) bool {
 		return p.Peer == q.Peer && p.Prefix == q.Prefix && p.LocalPref == q.LocalPref && slices.Equal(p.Communities, q.Communities)
 	})
 }
@@ -67,6 +70,16 @@ func (d *directory) routes(addr netip.Addr) []lb.Route {
 		return nil
 	}
 	return d.pools.Routes(addr, tenants[0].Service)
+}
+
+// created is when the oldest Service with an address was created.
+func (d *directory) created(addr netip.Addr) (oldest time.Time) {
+	for i, o := range d.tenants(addr) {
+		if i == 0 || o.Request.Created.Before(oldest) {
+			oldest = o.Request.Created
+		}
+	}
+	return oldest
 }
 
 // self is this node as the election has it, or had it before its object was deleted; nil before
@@ -118,7 +131,7 @@ func (a *agent) decideRoute(addr netip.Addr, now time.Time) {
 // Services that share the address counts for itself: the address is announced as long as one
 // of them can be reached here.
 func (a *agent) routeOf(addr netip.Addr, now time.Time) *routedAddr {
-	out := &routedAddr{}
+	out := &routedAddr{created: a.directory.created(addr)}
 	routes := a.directory.routes(addr)
 	reached := a.reached(addr, routes, now)
 	var questions []question
@@ -171,7 +184,7 @@ func (a *agent) reached(addr netip.Addr, routes []lb.Route, now time.Time) (out 
 		if one = one.ForRoutes(routes); !one.AnyServing {
 			continue
 		}
-		if reach, _ := one.Announces(self); reach != elect.Unreached && !a.leavesToOthers(o.Request.UID, &one, self, now) {
+		if reach, _ := one.Announces(self); reach != elect.Unreached && !a.leavesToOthers(o, &one, routes, self, now) {
 			out = append(out, reachedOffer{o, reach})
 		}
 	}
@@ -253,10 +266,7 @@ func (a *agent) applyRoutes(now time.Time) {
 // fillTables adds the paths of all addresses to the tables of their peers.
 func fillTables(tables map[string]bgp.Table, routed map[netip.Addr]*routedAddr) {
 	byAge := slices.SortedFunc(maps.Keys(routed), func(x, y netip.Addr) int {
-		if c := routed[x].since.Compare(routed[y].since); c != 0 {
-			return c
-		}
-		return x.Compare(y)
+		return cmp.Or(routed[x].created.Compare(routed[y].created), x.Compare(y))
 	})
 	for _, addr := range byAge {
 		r := routed[addr]
@@ -265,7 +275,11 @@ func fillTables(tables map[string]bgp.Table, routed map[netip.Addr]*routedAddr) 
 			if t == nil {
 				continue
 			}
-			t[p.Prefix] = united(t[p.Prefix], &p, r)
+			have, known := t[p.Prefix]
+			if !known {
+				have = bgp.Attributes{LocalPref: p.LocalPref, Since: r.created, Draining: true}
+			}
+			t[p.Prefix] = united(have, &p, r)
 		}
 	}
 }
@@ -273,11 +287,7 @@ func fillTables(tables map[string]bgp.Table, routed map[netip.Addr]*routedAddr) 
 // united adds an address to what is announced for its prefix. The oldest address of an
 // aggregate decides about its preference, and all together whether it is drained.
 func united(have bgp.Attributes, p *lb.Path, r *routedAddr) bgp.Attributes {
-	drains := r.reach == elect.Draining
-	if have.Since.IsZero() {
-		have = bgp.Attributes{LocalPref: p.LocalPref, Since: r.since, Draining: drains}
-	}
-	have.Draining = have.Draining && drains
+	have.Draining = have.Draining && r.reach == elect.Draining
 	for _, c := range p.Communities {
 		if c.Large {
 			if l := (bgp.LargeCommunity{Global: c.A, Local1: c.B, Local2: c.C}); !slices.Contains(have.LargeCommunities, l) {

@@ -14,6 +14,7 @@ import (
 
 	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"fairlead.io/internal/agent/sources"
@@ -256,6 +257,39 @@ func TestRoutesOfALeavingNode(t *testing.T) {
 	})
 }
 
+// Where a peer takes few prefixes, the oldest Services have them, whenever an agent came to know
+// of them.
+func TestRoutesAreAsOldAsTheirServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		born := time.Unix(1000, 0)
+		old := netip.MustParseAddr("192.0.2.51")
+		pools := sources.NewPools([]lb.Pool{{Key: lb.PoolKey{Dialect: lb.Native, Name: "edge"}, Spans: []netipx.IPRange{netipx.IPRangeFrom(vip, vip), netipx.IPRangeFrom(old, old)}, Routes: []lb.Route{plainRoute()}}}, nil)
+		pools.Peers = []lb.Peer{{Name: "tor", MaxPrefixes: 1}}
+		service := func(name, uid string, addr netip.Addr, age time.Duration) *corev1.Service {
+			s := serviceOf(name, 1, uid, 80, addr.String())
+			s.Spec.Type, s.CreationTimestamp = corev1.ServiceTypeLoadBalancer, metav1.NewTime(born.Add(-age))
+			return s
+		}
+		cluster := newCluster()
+		cluster.put(service("web", "", vip, time.Hour))
+		r, routers := startRouted(t, cluster)
+		r.poolsAre(pools)
+		after(time.Minute)
+		earlier, slice := service("shop", "2", old, 24*time.Hour), sliceOf("shop", "shop-1", "b")
+		cluster.put(earlier, slice)
+		r.changed(earlier, slice)
+		after(time.Second)
+		routers.mu.Lock()
+		table := routers.tables["tor"]
+		routers.mu.Unlock()
+		for addr, age := range map[netip.Addr]time.Duration{vip: time.Hour, old: 24 * time.Hour} {
+			if got, has := table[netip.PrefixFrom(addr, 32)]; !has || !got.Since.Equal(born.Add(-age)) {
+				t.Errorf("%s is announced since %v (%t)", addr, got.Since, has)
+			}
+		}
+	})
+}
+
 // What several addresses make of an aggregate, and of the attributes.
 func TestTablesOfAggregates(t *testing.T) {
 	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
@@ -267,8 +301,8 @@ func TestTablesOfAggregates(t *testing.T) {
 	tables := map[string]bgp.Table{"tor": {}}
 	since := time.Unix(1, 0)
 	fillTables(tables, map[netip.Addr]*routedAddr{
-		one: {paths: paths(one, lb.Community{A: 1, B: 2}), reach: elect.Draining, since: since},
-		two: {paths: paths(two, lb.Community{A: 3, B: 4}), reach: elect.Reached, since: since.Add(time.Hour)},
+		one: {paths: paths(one, lb.Community{A: 1, B: 2}), reach: elect.Draining, created: since},
+		two: {paths: paths(two, lb.Community{A: 3, B: 4}), reach: elect.Reached, created: since.Add(time.Hour)},
 	})
 	got := tables["tor"][all]
 	if len(tables["tor"]) != 1 || got.Draining || got.Since != since || len(got.Communities) != 2 {

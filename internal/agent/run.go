@@ -180,7 +180,9 @@ func Run(ctx context.Context, o Options) error {
 	return a.failure
 }
 
-// handOver hands the sessions with routers to the next agent on this node.
+// handOver hands the sessions with routers to the next agent on this node, and the seat with them:
+// until it has both, nobody sends BFD packets, and routers wait for these for a fraction of a
+// second. The kernel keeps what else there is, so that closing it can wait.
 func (a *agent) handOver(s *seat) {
 	ctx, cancel := context.WithTimeout(a.background, passTime)
 	defer cancel()
@@ -190,6 +192,7 @@ func (a *agent) handOver(s *seat) {
 			a.log.Warn("BGP sessions were not handed over to the next agent; it connects again", "error", err)
 		}
 	}
+	s.leave()
 	for _, fd := range fds {
 		_ = syscall.Close(fd)
 	}

@@ -2,10 +2,13 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // pairOf is a connection between a holder and its successor.
@@ -54,6 +57,47 @@ func TestPassingOn(t *testing.T) {
 	_ = file.Close()
 	if n, err := r.Read(make([]byte, 2)); n != 1 || err != nil {
 		t.Errorf("read %d bytes, %v", n, err)
+	}
+}
+
+// frozenRouters have something to hand over.
+type frozenRouters struct {
+	noRouters
+	fds []int
+}
+
+func (f frozenRouters) Freeze(context.Context) ([]byte, []int) { return []byte("sessions"), f.fds }
+
+// A successor has the seat as soon as it has the sessions: it does not wait until its predecessor
+// has closed everything.
+func TestSeatIsHandedOverWithSessions(t *testing.T) {
+	holder, successor := newSeatCandidate(t, seatSecret).now(t), newSeatCandidate(t, seatSecret)
+	followed := successor.later(t.Context(), t)
+	until(t, holder.hasSuccessor)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	passed, err := syscall.Dup(int(w.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	p := fakeParts("a", newCluster())
+	p.routers = frozenRouters{fds: []int{passed}}
+	a := newAgent(t.Context(), p)
+	t.Cleanup(a.close)
+	a.handOver(holder)
+	select {
+	case <-time.After(time.Minute):
+		t.Fatal("the seat is still taken")
+	case next := <-followed:
+		defer next.leave()
+		defer next.legacy.close()
+		if string(next.legacy.data) != "sessions" || len(next.legacy.fds) != 1 {
+			t.Errorf("passed on are %q and %d descriptors", next.legacy.data, len(next.legacy.fds))
+		}
 	}
 }
 

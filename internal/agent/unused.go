@@ -20,7 +20,7 @@ const maxRefused = 32
 
 // reportUnused returns what of BGP this node does not use, as the Agent object has it. What
 // every agent finds alike is reported by one of them: peers whose Secret cannot be used, which
-// the controller does not read. What depends on the node, and on the Services that it serves,
+// the controller does not read, and objects that go on as they were. What depends on the node, and on the Services that it serves,
 // is reported by each: routes that contradict older ones.
 func (a *agent) reportUnused() []v1alpha1.Refused {
 	found := map[[2]string]lb.Reason{}
@@ -38,7 +38,7 @@ func (a *agent) reportUnused() []v1alpha1.Refused {
 	if a.directory.pools != nil && a.speaks() {
 		for _, c := range a.directory.pools.Configurations {
 			for _, p := range c.Problems {
-				if p.Kind == kindPeer && !p.Reason.Ready() {
+				if (p.Kind == kindPeer || p.Kind == kindAdvertisement) && !p.Reason.Ready() {
 					note(p.Kind, p.Name, p.Reason)
 				}
 			}

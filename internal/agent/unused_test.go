@@ -55,9 +55,9 @@ func TestRefusedRoutesAreReported(t *testing.T) {
 		pools := routedPools([]lb.Route{older, younger, crowd}, lb.Peer{Name: "tor"})
 		pools.Configurations = []sources.Configuration{{Problems: []sources.Problem{
 			{Kind: "BGPPeer", Name: "locked", Reason: lb.PeerUnusable.With("Secret")}, {Kind: "BGPPeer", Name: "well", Reason: lb.PeerReady.With()},
-			{Kind: "IPAddressPool", Name: "lan", Reason: lb.PoolInvalid.With("x")}}}}
+			{Kind: "BGPAdvertisement", Name: "old", Reason: lb.PoolInvalid.With("x")}, {Kind: "IPAddressPool", Name: "lan", Reason: lb.PoolInvalid.With("x")}}}}
 		r.poolsAre(pools)
-		if got := said(); got != "BGPAdvertisement crowd TooManyCommunities, BGPAdvertisement tin AdvertisementConflict, BGPPeer locked PeerUnusable" {
+		if got := said(); got != "BGPAdvertisement crowd TooManyCommunities, BGPAdvertisement old PoolInvalid, BGPAdvertisement tin AdvertisementConflict, BGPPeer locked PeerUnusable" {
 			t.Errorf("refused are %s", got)
 		}
 		r.poolsAre(routedPools([]lb.Route{older}, lb.Peer{Name: "tor"}))

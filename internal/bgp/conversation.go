@@ -20,6 +20,9 @@ const (
 	writeWait = 30 * time.Second
 	// farewellWait is how long the last NOTIFICATION may take.
 	farewellWait = time.Second
+	// lateness is by how much a timer is late only if the process has stood still. What the
+	// router has said meanwhile is then read first, for as long.
+	lateness = 100 * time.Millisecond
 )
 
 // conversation is one connection with a router.
@@ -40,6 +43,8 @@ type conversation struct {
 	held bool
 	// broken: a message was cut off; nothing can follow it.
 	broken bool
+	// late: the router seemed to be silent for too long when this process had stood still.
+	late bool
 
 	in    *reader
 	heard chan incoming
@@ -289,8 +294,15 @@ func (c *conversation) expired(hold *time.Timer) *Failure {
 	if c.state == OpenSent || limit == 0 {
 		limit, text = openWait, "the router accepts connections, but does not answer an OPEN"
 	}
-	if silent := time.Since(c.began) - time.Duration(c.last.Load()); silent < limit {
+	silent := time.Since(c.began) - time.Duration(c.last.Load())
+	switch {
+	case silent < limit:
+		c.late = false
 		hold.Reset(limit - silent)
+		return nil
+	case silent >= limit+lateness && !c.late:
+		c.late = true
+		hold.Reset(lateness)
 		return nil
 	}
 	return &Failure{Kind: HoldExpired, Code: codeHold, Text: fmt.Sprintf("%s (%v)", text, limit)}

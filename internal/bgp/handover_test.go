@@ -38,7 +38,7 @@ func acceptFrom(t *testing.T, l *net.TCPListener) *far {
 }
 
 // process is a speaker that ends with the test, as a process does.
-func process(t *testing.T, inherited map[string]*Frozen, peers map[string]Peer) *Speaker {
+func process(t *testing.T, inherited map[string]*Frozen, peers map[string]Peer, later ...string) *Speaker {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := Start(ctx, Config{Network: Kernel{}})
@@ -47,7 +47,7 @@ func process(t *testing.T, inherited map[string]*Frozen, peers map[string]Peer) 
 		s.Wait()
 	})
 	s.Continue(inherited)
-	s.SetPeers(peers)
+	s.SetPeers(peers, later...)
 	return s
 }
 
@@ -149,6 +149,38 @@ func TestSuccessorWithAnotherConfiguration(t *testing.T) {
 				t.Errorf("goodbye: %+v", bye)
 			}
 		})
+	}
+}
+
+// TestSuccessorWaitsForAPeer: a session whose peer is not known entirely, such as one whose
+// password was not read yet, is kept until it is, and can be handed over meanwhile.
+func TestSuccessorWaitsForAPeer(t *testing.T) {
+	l, p := listen(t)
+	before := process(t, nil, map[string]Peer{"r1": p})
+	before.Set("r1", many(lb.IPv4, 10))
+	r := acceptFrom(t, l)
+	r.shake(upstream())
+	r.fill(rib{}, 1)
+	waits := process(t, posted(t, before.Freeze(t.Context())), nil, "r1")
+	waits.SetPeers(nil, "r1")
+	if _, has := waits.Status("r1"); has {
+		t.Error("there is a session, although its peer is not known")
+	}
+	after := process(t, posted(t, waits.Freeze(t.Context())), nil, "r1")
+	after.SetPeers(map[string]Peer{"r1": p})
+	r.expect(typeKeepalive)
+	after.Set("r1", many(lb.IPv4, 9))
+	got := rib{}
+	got.apply(t, r.next())
+	netns.Eventually(t, time.Minute, "the session goes on", func() bool {
+		st, _ := after.Status("r1")
+		return st.State == Established && st.Synced && st.Prefixes == 9 && st.Sent.Opens == 0
+	})
+	// Without the peer it ends.
+	last := process(t, posted(t, after.Freeze(t.Context())), nil, "r1")
+	last.SetPeers(nil)
+	if bye := readNotification(r.expect(typeNotification)); bye.Code != codeCease {
+		t.Errorf("goodbye: %+v", bye)
 	}
 }
 

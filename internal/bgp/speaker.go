@@ -3,6 +3,8 @@ package bgp
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -56,8 +58,10 @@ func (s *Speaker) Continue(sessions map[string]*Frozen) {
 }
 
 // SetPeers says which peers there are, by name. Sessions of others end. A session whose peer is
-// another begins again, unless only limits changed. Peers must have passed Check.
-func (s *Speaker) SetPeers(peers map[string]Peer) {
+// another begins again, unless only limits changed. Peers must have passed Check. later are names
+// of peers of which not everything is known yet: their inherited sessions wait for them, as long
+// as routers do.
+func (s *Speaker) SetPeers(peers map[string]Peer, later ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -82,6 +86,9 @@ func (s *Speaker) SetPeers(peers map[string]Peer) {
 		}
 	}
 	for name, f := range s.inherited {
+		if slices.Contains(later, name) {
+			continue
+		}
 		delete(s.inherited, name)
 		s.running.Go(func() { f.end(farewell(ceaseDeconfigured, "", nil)) })
 	}
@@ -167,6 +174,10 @@ func (s *Speaker) Stop(ctx context.Context, why string) {
 // stopped, or until ctx ends.
 func (s *Speaker) Freeze(ctx context.Context) map[string]*Frozen {
 	out := map[string]*Frozen{}
+	s.mu.Lock()
+	maps.Copy(out, s.inherited) // as they came
+	clear(s.inherited)
+	s.mu.Unlock()
 	for name, n := range s.finish(ctx, errFreeze) {
 		select {
 		case <-n.done:

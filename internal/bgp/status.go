@@ -25,7 +25,8 @@ func (s State) String() string {
 // Status of a session.
 type Status struct {
 	State State
-	// Since is when the State began.
+	// Since is when the session began or, if there is none, when the last one was lost, or when
+	// the first attempt began.
 	Since time.Time
 	// Failure is why the last session or attempt ended, until there is a session again.
 	Failure *Failure
@@ -87,9 +88,10 @@ func (s *session) enter(state State, change func(*Status)) {
 	if change != nil {
 		change(&s.status)
 	}
-	if s.status.State != state {
-		s.status.State, s.status.Since = state, time.Now()
+	if (s.status.State == Established) != (state == Established) {
+		s.status.Since = time.Now()
 	}
+	s.status.State = state
 	s.news()
 	if state == Established {
 		s.log.Info("BGP session established", "peer", s.name, "address", s.status.Remote, "asn", s.status.PeerAS)

@@ -16,7 +16,6 @@ import (
 // Variables of kube-vip's own DaemonSet about BGP.
 const (
 	envBGP              = "bgp_enable"
-	envBGPAttach        = "bgp_attach_ip_to_interface"
 	envBGPRouterID      = "bgp_routerid"
 	envBGPRouterIface   = "bgp_routerinterface"
 	envBGPAS            = "bgp_as"
@@ -42,8 +41,6 @@ const (
 // KubeVIPBGP is what kube-vip's environment says about BGP.
 type KubeVIPBGP struct {
 	Peers []lb.Peer
-	// Attach puts addresses on an interface, too.
-	Attach bool
 	// Annotations, if set, is the prefix of the Node's annotations, whose peers replace those
 	// of the list; see Annotated.
 	Annotations string
@@ -60,9 +57,6 @@ func KubeVIPBGPFrom(environ []string) (*KubeVIPBGP, error) {
 	}
 	out := &KubeVIPBGP{Annotations: set[envBGPAnnotations]}
 	var err error
-	if out.Attach, err = boolean(set, envBGPAttach, false); err != nil {
-		return nil, err
-	}
 	if out.common, err = commonPeer(set); err != nil {
 		return nil, err
 	}
@@ -74,10 +68,10 @@ func KubeVIPBGPFrom(environ []string) (*KubeVIPBGP, error) {
 		out.Peers = append(out.Peers, one)
 	}
 	if list := set[envBGPPeers]; list != "" {
-		for entry := range strings.SplitSeq(list, ",") {
+		for i, entry := range strings.Split(list, ",") {
 			p, err := listedPeer(strings.TrimSpace(entry), out.common)
 			if err != nil {
-				return nil, fmt.Errorf("$%s: %w", envBGPPeers, err)
+				return nil, fmt.Errorf("$%s: entry %d: %w", envBGPPeers, i+1, err)
 			}
 			out.Peers = append(out.Peers, p)
 		}

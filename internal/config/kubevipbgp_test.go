@@ -72,12 +72,12 @@ func TestKubeVIPBGP(t *testing.T) {
 		"bad next hop":      {"mpbgp_nexthop=near bgp_peeraddress=192.0.2.1", "error: must be fixed, auto_sourceip or auto_sourceif"},
 		"fixed to nothing":  {"mpbgp_nexthop=fixed bgp_peeraddress=192.0.2.1", "error: neither mpbgp_ipv4 nor mpbgp_ipv6 is set"},
 		"list without AS":   {"bgp_peers=192.0.2.1", `error: peer "192.0.2.1" has no AS`},
-		"empty entry":       {"bgp_peers=192.0.2.1:1,", `error: "" is not the IP address of a peer`},
+		"empty entry":       {"bgp_peers=192.0.2.1:1,", "error: entry 2: it does not begin with the IP address of a peer"},
 		"open bracket":      {"bgp_peers=[2001:db8::1:65000", "error: a bracket is not closed"},
 		"IPv6, no brackets": {"bgp_peers=2001:db8::1:65000", `error: write IPv6 addresses as [2001:db8::1]`},
 		"port":              {"bgp_peers=192.0.2.1:1:::99999", "error: must be a number from 1 to 65535"},
-		"multihop":          {"bgp_peers=192.0.2.1:1::far", "error: multihop is"},
-		"option":            {"bgp_peers=192.0.2.1:1::::x=y", `error: "x" is none of the options`},
+		"multihop":          {"bgp_peers=192.0.2.1:1::far", "error: multihop, the fourth field, must be true or false"},
+		"option":            {"bgp_peers=192.0.2.1:1::::x=y", "error: the options, the sixth field, must be mpbgp_nexthop=fixed"},
 		"BFD fields":        {"bgp_peers=192.0.2.1:1:::::true;50", "error: must be enabled;receive;transmit;multiplier"},
 		"BFD interval":      {"bgp_peers=192.0.2.1:1:::::true;5;50;3", "error: not a number from 10 to 60000"},
 		"twice":             {"bgp_peeraddress=192.0.2.1 bgp_peers=192.0.2.1:1", "error: name peer 192.0.2.1 twice"},
@@ -97,6 +97,21 @@ func TestKubeVIPBGP(t *testing.T) {
 	}
 	if got, err := KubeVIPBGPFrom([]string{"bgp_peeraddress=192.0.2.1"}); got != nil || err != nil {
 		t.Errorf("not enabled: %v, %v", got, err)
+	}
+}
+
+// Errors end up in logs: no part of a password does, also if it has colons or commas.
+func TestPasswordsOfListedPeersAreNotQuoted(t *testing.T) {
+	const secret = "0penSesame"
+	for _, peers := range []string{
+		"192.0.2.1:65001:a:" + secret, "192.0.2.1:65001:a:true:" + secret, "192.0.2.1:65001:a:true:179:" + secret, "192.0.2.1:65001:a:true:179:" + secret + "=x",
+		"192.0.2.1:65001:a:true:179:mpbgp_nexthop=" + secret, "192.0.2.1:65001:a:true:179::" + secret, "192.0.2.1:65001:a:true:179::" + secret + ";1;1;1", "192.0.2.1:65001:a:true:179::true;" + secret + ";1;1",
+		"192.0.2.1:" + secret, "192.0.2.1:65001:a," + secret, "192.0.2.1:65001:a," + secret + ":true", "192.0.2.1:65001:a,[" + secret + "]x", "192.0.2.1:65001:a,unnumbered:" + secret + "0123456789",
+	} {
+		_, err := KubeVIPBGPFrom([]string{"bgp_enable=true", "bgp_peers=" + peers})
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", peers, err)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ const (
 	envClassName        = "lb_class_name"
 	envClassOnly        = "lb_class_only"
 	envClassLegacy      = "lb_class_legacy_handling"
+	envServiceElection  = "svc_election"
 
 	// anyInterface is the name that stands for no interface in particular.
 	anyInterface = "auto"
@@ -71,7 +72,7 @@ var KubeVIPVariables = []KubeVIPVariable{
 	{envClassName, Effective, "spec.loadBalancerClass to serve in addition to Services without a class; default kube-vip.io/kube-vip-class if one of the next two is set"},
 	{envClassOnly, Effective, "true: do not serve Services without a class"},
 	{envClassLegacy, Effective, "false: serve only the class lb_class_name; if that is empty, only Services without a class"},
-	{"bgp_*", Effective, "with bgp_enable: Services are announced to these peers by BGP, from every node, and not by ARP and NDP"},
+	{"bgp_*", Effective, "with bgp_enable: Services are announced to these peers by BGP, from every node (also with svc_election), and not by ARP and NDP"},
 	{"mpbgp_nexthop", Effective, "addresses of both IP families are announced in one session; with fixed, the next hops are mpbgp_ipv4 and mpbgp_ipv6"},
 	{"mpbgp_ipv4", Effective, "with mpbgp_nexthop=fixed: next hop of IPv4 addresses"},
 	{"mpbgp_ipv6", Effective, "with mpbgp_nexthop=fixed: next hop of IPv6 addresses"},
@@ -90,7 +91,7 @@ var KubeVIPVariables = []KubeVIPVariable{
 	{"vip_startleader", NotNeeded, elected},
 	{"vip_loseleadership*", NotNeeded, elected},
 	{"vip_preserve_on_leadership_loss", NotNeeded, elected},
-	{"svc_election", NotNeeded, elected},
+	{envServiceElection, NotNeeded, elected},
 	{"svc_leasename", NotNeeded, elected},
 	{"per_service_election_on_demand", NotNeeded, elected},
 	{"leader_election_type", NotNeeded, elected},
@@ -108,6 +109,7 @@ var KubeVIPVariables = []KubeVIPVariable{
 	{"iptables_backend", NotNeeded, "Fairlead uses its own nftables tables"},
 	{"k8s_config_file", NotNeeded, "use --kubeconfig"},
 
+	{"bgp_attach_ip_to_interface", Unserved, "addresses that are announced by BGP are on no interface"},
 	{"svc_namespace", Unserved, "Fairlead serves all namespaces; use a class to select Services (lb_class_name)"},
 	{"disable_service_updates", Unserved, "the controller always publishes addresses in the status of Services"},
 	{"zebra_*", Unserved, noTables},
@@ -243,6 +245,7 @@ func interfaceName(text string) (string, error) {
 // idle returns the variables that are set and change nothing, those with the same
 // reason together. One that switches something off that is not there is right.
 func idle(set map[string]string) (out []IdleVariables) {
+	usesBGP, _ := strconv.ParseBool(set[envBGP])
 	for _, v := range KubeVIPVariables {
 		if v.Effect == Effective {
 			continue
@@ -251,10 +254,14 @@ func idle(set map[string]string) (out []IdleVariables) {
 			if on, err := strconv.ParseBool(value); value == "" || !v.Names(name) || v.Effect == Unserved && err == nil && !on {
 				continue
 			}
-			i := slices.IndexFunc(out, func(o IdleVariables) bool { return o.Effect == v.Effect && o.Note == v.Note })
+			effect, note := v.Effect, v.Note
+			if on, err := strconv.ParseBool(value); name == envServiceElection && err == nil && on && usesBGP {
+				effect, note = Unserved, "with bgp_enable, every node announces, not only a leader"
+			}
+			i := slices.IndexFunc(out, func(o IdleVariables) bool { return o.Effect == effect && o.Note == note })
 			if i < 0 {
 				i = len(out)
-				out = append(out, IdleVariables{Effect: v.Effect, Note: v.Note})
+				out = append(out, IdleVariables{Effect: effect, Note: note})
 			}
 			out[i].Names = append(out[i].Names, name)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,32 @@ func TestIdleVariables(t *testing.T) {
 	}
 	if len(d.Idle) > 0 && d.Idle[0].Effect != Unserved {
 		t.Error("what is not served is not told first")
+	}
+}
+
+// What kube-vip does with BGP and Fairlead does not is told.
+func TestIdleVariablesOfBGP(t *testing.T) {
+	for name, c := range map[string]struct {
+		environ []string
+		want    string // those that are not served
+	}{
+		"with BGP":    {[]string{"bgp_enable=true", "bgp_peeraddress=192.0.2.1", "bgp_attach_ip_to_interface=true", "svc_election=true"}, "bgp_attach_ip_to_interface svc_election"},
+		"without BGP": {[]string{"svc_election=true"}, ""},
+		"off":         {[]string{"bgp_enable=true", "bgp_peeraddress=192.0.2.1", "bgp_attach_ip_to_interface=false", "svc_election=false"}, ""},
+	} {
+		d, err := KubeVIPDaemonFrom(c.environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, i := range d.Idle {
+			if i.Effect == Unserved {
+				got = append(got, i.Names...)
+			}
+		}
+		if slices.Sort(got); strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 

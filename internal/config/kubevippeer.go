@@ -16,7 +16,8 @@ import (
 //	address:AS:password:multihop:port:options:BFD
 //	unnumbered:interface:AS:…
 //
-// All after the AS may be missing or empty. IPv6 addresses are in brackets.
+// All after the AS may be missing or empty. IPv6 addresses are in brackets. Errors quote nothing
+// but names of peers: a colon or a comma in a password makes parts of it look like other fields.
 func listedPeer(entry string, common lb.Peer) (lb.Peer, error) {
 	out := common
 	fields, err := fieldsOf(entry)
@@ -27,11 +28,11 @@ func listedPeer(entry string, common lb.Peer) (lb.Peer, error) {
 	if name+":" == unnumberedPeer && len(fields) > 1 {
 		name, fields = fields[1], fields[1:]
 		if out.Interface, err = interfaceName(name); err != nil || out.Interface == "" {
-			return out, fmt.Errorf("peer %q: %q is not the name of an interface", name, name)
+			return out, errors.New("what follows \"unnumbered\" is not the name of an interface")
 		}
 		out.DualStack = true
 	} else if out.Address, err = address(name); err != nil || !out.Address.IsValid() {
-		return out, fmt.Errorf("%q is not the IP address of a peer; write IPv6 addresses as [2001:db8::1]", name)
+		return out, errors.New("it does not begin with the IP address of a peer; write IPv6 addresses as [2001:db8::1]")
 	}
 	field := func(i int) string {
 		if i < len(fields) {
@@ -46,40 +47,40 @@ func listedPeer(entry string, common lb.Peer) (lb.Peer, error) {
 		return out, fmt.Errorf("peer %q has no AS", name)
 	default:
 		if out.PeerAS, err = asNumber(as); err != nil {
-			return out, fmt.Errorf("peer %q: %w", name, err)
+			return out, fmt.Errorf("peer %q: the second field is not an AS number", name)
 		}
 	}
 	out.Password = field(2)
 	if text := field(3); text != "" {
 		if out.Multihop, err = strconv.ParseBool(text); err != nil {
-			return out, fmt.Errorf("peer %q: multihop is %q, must be true or false", name, text)
+			return out, fmt.Errorf("peer %q: multihop, the fourth field, must be true or false%s", name, noColons)
 		}
 	}
 	if text := field(4); text != "" {
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || port == 0 {
-			return out, fmt.Errorf("peer %q: port is %q, must be a number from 1 to 65535", name, text)
+			return out, fmt.Errorf("peer %q: the port, the fifth field, must be a number from 1 to 65535%s", name, noColons)
 		}
 		out.Port = uint16(port)
 	}
 	if text := field(5); text != "" {
 		options := map[string]string{}
 		for option := range strings.SplitSeq(text, ";") {
-			key, value, ok := strings.Cut(option, "=")
-			if !ok {
-				return out, fmt.Errorf("peer %q: %q is not an option such as %s=fixed", name, option, envMPBGPNextHop)
-			}
+			key, value, _ := strings.Cut(option, "=")
 			options[strings.TrimSpace(key)] = strings.Trim(strings.TrimSpace(value), "[]")
 		}
 		if err := nextHops(&out, options); err != nil {
-			return out, fmt.Errorf("peer %q: %w", name, err)
+			return out, fmt.Errorf("peer %q: the options, the sixth field, must be %s=fixed, auto_sourceip or auto_sourceif, with fixed also %s=ADDRESS or %s=ADDRESS, separated by semicolons%s", name, envMPBGPNextHop, envMPBGPIPv4, envMPBGPIPv6, noColons)
 		}
 	}
 	if out.BFD, err = listedBFD(field(6)); err != nil {
-		return out, fmt.Errorf("peer %q: %w", name, err)
+		return out, fmt.Errorf("peer %q: %w%s", name, err, noColons)
 	}
 	return out, nil
 }
+
+// noColons is what to do about fields that are not what they should be.
+const noColons = "; a password in this list has no colon and no comma"
 
 // listedBFD reads "enabled;receive;transmit;multiplier", the intervals in milliseconds.
 // (kube-vip hands them to its library as microseconds, which nobody can have meant.)
@@ -89,11 +90,11 @@ func listedBFD(text string) (*lb.BFD, error) {
 	}
 	fields := strings.Split(text, ";")
 	if len(fields) != 4 {
-		return nil, fmt.Errorf("BFD is %q, must be enabled;receive;transmit;multiplier, such as true;300;300;3", text)
+		return nil, errors.New("BFD, the last field, must be enabled;receive;transmit;multiplier, such as true;300;300;3")
 	}
 	on, err := strconv.ParseBool(fields[0])
 	if err != nil {
-		return nil, fmt.Errorf("BFD: %q must be true or false", fields[0])
+		return nil, errors.New("BFD: its first value must be true or false")
 	}
 	if !on {
 		return nil, nil
@@ -105,7 +106,7 @@ func listedBFD(text string) (*lb.BFD, error) {
 		}
 		n, err := strconv.ParseUint(fields[i+1], 10, 32)
 		if err != nil || n < limits[0] || n > limits[1] {
-			return nil, fmt.Errorf("BFD: %q is not a number from %d to %d", fields[i+1], limits[0], limits[1])
+			return nil, fmt.Errorf("BFD: value %d is not a number from %d to %d", i+2, limits[0], limits[1])
 		}
 		numbers[i] = n
 	}
@@ -123,7 +124,7 @@ func fieldsOf(entry string) ([]string, error) {
 		}
 		name, rest = entry[1:end], entry[end+1:]
 		if rest != "" && rest[0] != ':' {
-			return nil, fmt.Errorf("after the peer [%s] there must be a colon", name)
+			return nil, errors.New("after the bracket of the address there must be a colon")
 		}
 		rest = strings.TrimPrefix(rest, ":")
 	} else {

@@ -27,6 +27,9 @@ type Peer struct {
 	SourceInterface string
 	VRF             string
 	Password        string
+	// Waiting is why nobody connects yet, although nothing is wrong: the password was not read. A
+	// session that an earlier agent has left waits as well.
+	Waiting string
 
 	// LocalAS is what the router sees of us.
 	LocalAS uint32
@@ -79,6 +82,12 @@ func (p *Peer) On(node labels.Set) bool { return allOrAny(p.NodeSelectors, node)
 // from the same address.
 func (p *Peer) SameSession(q *Peer) bool {
 	return p.Address == q.Address && p.Interface == q.Interface && p.Port == q.Port && p.Source == q.Source && p.SourceInterface == q.SourceInterface && p.VRF == q.VRF
+}
+
+// SameRouter says whether two peers lead to one router, perhaps from different nodes. An address
+// tells routers apart; without one, the name does.
+func (p *Peer) SameRouter(q *Peer) bool {
+	return p.Name == q.Name || p.Address.IsValid() && p.Address == q.Address && p.Port == q.Port && p.VRF == q.VRF
 }
 
 // allOrAny says whether there is no selector, or one that matches.

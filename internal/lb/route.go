@@ -43,6 +43,12 @@ func (r *Route) applies(services []labels.Set, node labels.Set) bool {
 	return allOrAny(r.NodeSelectors, node) && slices.ContainsFunc(services, func(s labels.Set) bool { return allOrAny(r.ServiceSelectors, s) })
 }
 
+// Uses says whether nodes with these labels announce addresses of a Service to a peer by the route.
+func (r *Route) Uses(p *Peer, service, node labels.Set) bool {
+	named := slices.Contains(r.Peers, p.Name) || len(r.Peers) == 0 && !p.NamedOnly
+	return named && p.On(node) && r.applies([]labels.Set{service}, node)
+}
+
 // Contradicts says whether two routes may announce one prefix to one peer with different
 // preferences. Those with service selectors are compared for each Service instead, by Paths.
 func (r *Route) Contradicts(s *Route, nodes []labels.Set, families [len(Families)]bool) bool {

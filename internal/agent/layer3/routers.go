@@ -118,7 +118,7 @@ func (r *Routers) heed() {
 	for name, p := range r.peers {
 		if s, ok := r.bgp.Status(name); ok && p.BFD != nil && s.State == bgp.Established {
 			if path := r.path(p, &s); p.watch == nil || *p.watch != path {
-				p.watch, p.downs, p.up, changed = &path, 0, false, true
+				p.watch, p.downs, p.up, changed = &path, r.downs(path), false, true
 			}
 		}
 	}
@@ -192,6 +192,7 @@ func (r *Routers) Set(routerID netip.Addr, peers []lb.Peer, tables map[string]bg
 	}
 	r.routerID = routerID
 	want, now := map[string]bgp.Peer{}, map[string]*peer{}
+	var later []string
 	for i := range peers {
 		p := &peer{Peer: peers[i]}
 		if was := r.peers[p.Name]; was != nil && was.SameSession(&p.Peer) {
@@ -200,11 +201,16 @@ func (r *Routers) Set(routerID netip.Addr, peers []lb.Peer, tables map[string]bg
 		if path, had := r.inherited[p.Name]; had && p.BFD != nil {
 			p.watch, p.downs = &path, r.downs(path)
 		}
+		now[p.Name] = p
+		if p.Waiting != "" {
+			p.invalid, later = p.Waiting, append(later, p.Name)
+			continue
+		}
 		session, err := r.session(&p.Peer)
 		if err == nil {
 			err = session.Check()
 		}
-		if now[p.Name] = p; err != nil {
+		if err != nil {
 			p.invalid = err.Error()
 			continue
 		}
@@ -212,7 +218,7 @@ func (r *Routers) Set(routerID netip.Addr, peers []lb.Peer, tables map[string]bg
 	}
 	r.peers, r.inherited = now, nil
 	r.begin()
-	r.bgp.SetPeers(want)
+	r.bgp.SetPeers(want, later...)
 	for name := range want {
 		r.bgp.Set(name, tables[name])
 	}

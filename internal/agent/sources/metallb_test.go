@@ -71,6 +71,20 @@ func oldPeersAreRead(t *testing.T, r *rig.Rig) {
 		t.Errorf("read: %v %v, of %v", list.Items, err, objects.kinds)
 	}
 	onlyPasswordsAreKept(t, r, reader)
+
+	// The next agent knows passwords when it has read peers: it may inherit their sessions.
+	peer.Object["spec"].(map[string]any)["passwordSecret"] = map[string]any{"name": "tor"}
+	peer.SetName("locked")
+	if err := r.Client.Create(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	next, _, err := follow(t, t.Context(), Options{REST: rest.CopyConfig(r.API.RESTConfig()), Config: onlyUsing(metallb.Name), Log: slog.New(slog.DiscardHandler), MetalLBNamespace: rig.MetalLBNamespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.routers.secrets.Load() == nil {
+		t.Error("Secrets were not read, although a peer names one")
+	}
 }
 
 // Of the Secrets beside peers, nothing is kept but passwords.

@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,7 +18,6 @@ import (
 
 	"fairlead.io/internal/apikinds"
 	"fairlead.io/internal/compat/metallb"
-	"fairlead.io/internal/lb"
 )
 
 // routers is where MetalLB's objects about BGP, and the passwords of peers, are read. Each is
@@ -27,10 +27,11 @@ type routers struct {
 	objects atomic.Pointer[bgpObjects]
 	secrets atomic.Pointer[cache.Cache]
 	// needed is closed when a peer names a Secret: before, nobody needs the right to read them.
-	needed chan struct{}
-	need   func()
-	// former profiles, whose values sessions keep.
-	former map[string]*lb.BFD
+	// tried is closed when they have been read, or were waited for long enough.
+	needed, tried chan struct{}
+	need, try     func()
+	// former is what the objects meant when they were last read.
+	former metallb.Former
 }
 
 // bgpObjects are where they are read, and in which versions.
@@ -78,6 +79,7 @@ func (r *Reader) readBGP(ctx, background context.Context, running *sync.WaitGrou
 		if err := r.readSecrets(background, background, running, changed); err != nil && background.Err() == nil {
 			r.o.Log.Error("Secrets with passwords of BGP peers cannot be read", "error", err)
 		}
+		r.routers.try()
 	})
 	patience, lost := context.WithTimeout(ctx, configMapPatience)
 	defer lost()
@@ -93,21 +95,48 @@ func (r *Reader) readBGP(ctx, background context.Context, running *sync.WaitGrou
 		}
 	}
 	running.Go(func() { _ = c.Start(background) })
-	came := func() {
+	came := func(ctx context.Context) {
+		r.awaitSecrets(ctx, c, kinds)
 		r.routers.objects.Store(&bgpObjects{Reader: c, kinds: kinds})
 		changed()
 		r.o.Log.Info("reading MetalLB's objects for BGP", "namespace", r.o.MetalLBNamespace)
 	}
 	if c.WaitForCacheSync(patience) {
-		came()
-		return nil
+		came(ctx)
+		return ctx.Err()
 	}
 	running.Go(func() {
 		if c.WaitForCacheSync(background) {
-			came()
+			came(background)
 		}
 	})
 	return ctx.Err()
+}
+
+// awaitSecrets waits for Secrets if a peer names one: a peer without its password has no session,
+// and an earlier agent on this node may have left one.
+func (r *Reader) awaitSecrets(ctx context.Context, from client.Reader, kinds []schema.GroupVersionKind) {
+	for _, kind := range kinds {
+		if kind.Kind != metallb.KindPeer {
+			continue
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := from.List(ctx, list); err != nil || !slices.ContainsFunc(list.Items, namesSecret) {
+			continue
+		}
+		r.routers.need()
+		select {
+		case <-ctx.Done():
+		case <-r.routers.tried:
+		}
+	}
+}
+
+// namesSecret says whether a peer's password is in a Secret.
+func namesSecret(peer unstructured.Unstructured) bool {
+	name, _, _ := unstructured.NestedString(peer.Object, "spec", "passwordSecret", "name")
+	return name != ""
 }
 
 // readSecrets follows the Secrets with passwords of peers; of other types only the type is
@@ -184,10 +213,8 @@ func (r *Reader) bgp(ctx context.Context) (metallb.BGP, error) {
 			out.Add(kind.Kind, &list.Items[i])
 		}
 	}
-	for i := range out.Peers {
-		if name, _, _ := unstructured.NestedString(out.Peers[i].Object, "spec", "passwordSecret", "name"); name != "" {
-			r.routers.need()
-		}
+	if slices.ContainsFunc(out.Peers, namesSecret) {
+		r.routers.need()
 	}
 	if c := r.routers.secrets.Load(); objects.alone {
 		out.Secrets = nil

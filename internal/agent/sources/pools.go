@@ -88,7 +88,7 @@ func (r *Reader) Pools(ctx context.Context) (*Pools, error) {
 		return nil, err
 	}
 	all, routing := objects.TranslateAll()
-	r.routers.former = routing.Profiles
+	r.routers.former = routing.Former
 	for i := range list.Items {
 		all = append(all, native.Pool(&list.Items[i]))
 	}

@@ -68,9 +68,9 @@ func New(o Options, cluster client.Reader) *Reader {
 	if o.KubeVIP.Name == "" {
 		o.KubeVIP = types.NamespacedName{Namespace: "kube-system", Name: "kubevip"}
 	}
-	needed := make(chan struct{})
-	return &Reader{o: o, cluster: cluster, config: kubevip.Parse(nil),
-		routers: routers{needed: needed, need: sync.OnceFunc(func() { close(needed) })}}
+	needed, tried := make(chan struct{}), make(chan struct{})
+	return &Reader{o: o, cluster: cluster, config: kubevip.Parse(nil), routers: routers{
+		needed: needed, need: sync.OnceFunc(func() { close(needed) }), tried: tried, try: sync.OnceFunc(func() { close(tried) })}}
 }
 
 // NewOf returns a reader of what is in all, objects of every format that somebody has

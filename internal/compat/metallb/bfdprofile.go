@@ -16,9 +16,9 @@ func (b *BGP) profiles(tell teller) map[string]*lb.BFD {
 			out[p.GetName()] = nil
 		}
 	}
-	for _, p := range readAll[metallb.BFDProfileSpec](b, KindProfile, b.Profiles, refuse(BFDProfileInvalid), tell) {
+	for _, p := range readAll[metallb.BFDProfileSpec](b, KindProfile, b.Profiles, tell) {
 		bfd, wrong := profileOf(&p.spec)
-		if len(wrong) > 0 {
+		if wrong = p.faults(wrong); len(wrong) > 0 {
 			tell(KindProfile, &p.ObjectMeta, Reasons.With(BFDProfileInvalid, strings.Join(wrong, "; ")))
 			continue
 		}

@@ -36,9 +36,8 @@ type BGP struct {
 	// SecretsUnread, if set, is why Secrets are not known.
 	SecretsUnread string
 	Pools         []metallb.IPAddressPool
-	// Former is Routing.Profiles of the reading before this one: a session keeps the values of
-	// a profile that is deleted or broken.
-	Former map[string]*lb.BFD
+	// Former is that of the reading before this one.
+	Former Former
 	// Nodes are the labels of all nodes. Objects that select no common node do not
 	// contradict each other. If no node is known, other selectors mean other nodes.
 	Nodes []labels.Set
@@ -68,8 +67,8 @@ type Secret struct {
 type Routing struct {
 	// Peers by name.
 	Peers []lb.Peer
-	// Profiles that peers use, by name.
-	Profiles map[string]*lb.BFD
+	// Former is for the next reading.
+	Former Former
 	// Aliases are the names of communities.
 	Aliases map[string]lb.Community
 	// Routes by the name of the pool, the oldest first.
@@ -103,11 +102,11 @@ func (b *BGP) Translate() Routing {
 	tell := func(kind string, m *metav1.ObjectMeta, r lb.Reason) {
 		out.Problems = append(out.Problems, Problem{kind, types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, m.UID, r})
 	}
+	out.Former = newFormer()
 	profiles := b.profiles(tell)
-	aliases := b.aliases(tell)
-	out.Aliases = aliases
-	out.Peers, out.Profiles = b.peers(profiles, tell)
-	out.Routes, out.used = b.routes(aliases, out.Peers, tell)
+	out.Aliases = b.aliases(tell)
+	out.Peers = b.peers(profiles, &out.Former, tell)
+	out.Routes, out.used = b.routes(out.Aliases, out.Peers, &out.Former, tell)
 	sortProblems(out.Problems)
 	return out
 }
@@ -115,15 +114,24 @@ func (b *BGP) Translate() Routing {
 // teller reports about one object.
 type teller func(kind string, m *metav1.ObjectMeta, r lb.Reason)
 
-// stored is an object whose spec could be read.
+// stored is an object that counts.
 type stored[S any] struct {
 	metav1.ObjectMeta
 	version string
 	spec    S
+	wrong   faults // why the spec could not be read
+}
+
+// faults are why it could not be read or, if it could, what else is wrong with it.
+func (s *stored[S]) faults(others faults) faults {
+	if len(s.wrong) > 0 {
+		return slices.Clone(s.wrong)
+	}
+	return others
 }
 
 // readAll reads the objects of one kind that count, the oldest first. Of each other it tells why.
-func readAll[S any](b *BGP, kind string, objects []unstructured.Unstructured, refuse func(why string) lb.Reason, tell teller) []stored[S] {
+func readAll[S any](b *BGP, kind string, objects []unstructured.Unstructured, tell teller) []stored[S] {
 	var out []stored[S]
 	for i := range objects {
 		o := &objects[i]
@@ -134,8 +142,7 @@ func readAll[S any](b *BGP, kind string, objects []unstructured.Unstructured, re
 			continue
 		}
 		if err := decodeSpec(o.Object["spec"], &one.spec); err != nil {
-			tell(kind, &one.ObjectMeta, refuse(err.Error()))
-			continue
+			one.wrong.add("%v", err)
 		}
 		out = append(out, one)
 	}
@@ -155,9 +162,4 @@ func decodeSpec(from, into any) error {
 		return fmt.Errorf("%s: a %s cannot be used here", wrong.Field, wrong.Value)
 	}
 	return err
-}
-
-// refuse returns a function that says why an object is refused.
-func refuse(c lb.Code) func(string) lb.Reason {
-	return func(why string) lb.Reason { return Reasons.With(c, why) }
 }

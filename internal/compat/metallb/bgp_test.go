@@ -135,7 +135,7 @@ func showRoutes(routes map[string][]lb.Route) string {
 func TestProfileGone(t *testing.T) {
 	const peer = "kind: BGPPeer\nmetadata: {name: p}\nspec: {myASN: 1, peerASN: 2, peerAddress: 192.0.2.1, bfdProfile: fast}\n"
 	const profile = "---\nkind: BFDProfile\nmetadata: {name: fast}\nspec: {detectMultiplier: %s}\n"
-	var former map[string]*lb.BFD
+	var former Former
 	for _, step := range []struct {
 		objects    string
 		multiplier uint8
@@ -152,7 +152,7 @@ func TestProfileGone(t *testing.T) {
 		b := readBGP(t, step.objects)
 		b.Former = former
 		r := b.Translate()
-		former = r.Profiles
+		former = r.Former
 		var multiplier uint8
 		if bfd := r.Peers[0].BFD; bfd != nil {
 			multiplier = bfd.Multiplier
@@ -166,6 +166,24 @@ func TestProfileGone(t *testing.T) {
 		if multiplier != step.multiplier || told != step.told {
 			t.Errorf("%s: multiplier %d, told %s; want %d, %s", step.objects, multiplier, told, step.multiplier, step.told)
 		}
+	}
+}
+
+// A peer whose Secret was not read yet waits: an earlier agent may have left its session.
+func TestPeerWaitsForItsSecret(t *testing.T) {
+	const objects = "kind: BGPPeer\nmetadata: {name: p}\nspec: {myASN: 1, peerASN: 2, peerAddress: 192.0.2.1, passwordSecret: {name: s}, bfdProfile: none}\n"
+	b := readBGP(t, objects)
+	b.SecretsUnread = "they were not read yet"
+	r := b.Translate()
+	if len(r.Peers) != 1 || !strings.Contains(r.Peers[0].Waiting, "they were not read yet") {
+		t.Errorf("peers are %+v", r.Peers)
+	}
+	if len(r.Problems) != 1 || r.Problems[0].Reason.Code != PeerInvalid || !strings.Contains(r.Problems[0].Reason.Text, "they were not read yet") {
+		t.Errorf("told is %v", r.Problems)
+	}
+	b = readBGP(t, objects) // the Secret does not exist
+	if r := b.Translate(); len(r.Peers) > 0 {
+		t.Errorf("peers without a Secret are %+v", r.Peers)
 	}
 }
 

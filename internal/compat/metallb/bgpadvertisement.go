@@ -50,48 +50,78 @@ func (b *BGP) bgpPools() []bgpPool {
 
 // routes returns the routes of each pool, the oldest first, and the advertisements that make
 // them.
-func (b *BGP) routes(aliases map[string]lb.Community, peers []lb.Peer, tell teller) (out map[string][]lb.Route, used []routed) {
+func (b *BGP) routes(aliases map[string]lb.Community, peers []lb.Peer, next *Former, tell teller) (out map[string][]lb.Route, used []routed) {
 	pools := b.bgpPools()
 	out = map[string][]lb.Route{}
 	known := map[string]map[string]string{}
 	for _, p := range pools {
 		known[p.name] = p.labels
 	}
-	for _, o := range readAll[metallb.BGPAdvertisementSpec](b, KindBGPAdvertisement, b.Advertisements, refuse(AdvertisementInvalid), tell) { // the oldest first
-		ad, route, wrong := routeOf(&o.ObjectMeta, &o.spec, aliases)
-		if len(wrong) > 0 {
-			tell(KindBGPAdvertisement, &o.ObjectMeta, Reasons.With(AdvertisementInvalid, strings.Join(wrong, "; ")))
-			continue
+	reader := communities{aliases, b.Former.aliases, next.aliases}
+	for _, o := range readAll[metallb.BGPAdvertisementSpec](b, KindBGPAdvertisement, b.Advertisements, tell) { // the oldest first
+		is, names, wrong := routeOf(&o.ObjectMeta, &o.spec, &reader)
+		wrong = o.faults(wrong)
+		was, had := b.Former.routes[o.UID]
+		if had = had && o.UID != ""; len(wrong) > 0 {
+			why := Reasons.With(AdvertisementInvalid, strings.Join(wrong, "; "))
+			if !had {
+				tell(KindBGPAdvertisement, &o.ObjectMeta, why)
+				continue
+			}
+			tell(KindBGPAdvertisement, &o.ObjectMeta, why.And(Reasons.With(AdvertisementKept)))
+			is = was
 		}
-		used = append(used, routed{ad, route})
-		var applies []string
-		var refused *lb.Reason
-		for _, p := range pools {
-			if !ad.selects(p.name, p.labels) {
-				continue
-			}
-			if why := b.refuses(&p, &route, out[p.name]); why != nil {
-				if refused != nil {
-					both := refused.And(*why)
-					why = &both
-				}
-				refused = why
-				continue
-			}
-			out[p.name] = append(out[p.name], route)
-			applies = append(applies, p.name)
+		used = append(used, is)
+		applies, refused := b.apply(&is, &was, had, pools, out)
+		switch {
+		case len(wrong) > 0:
+			next.routes[o.UID] = was
+			continue
+		case refused != nil && had:
+			next.routes[o.UID] = was
+		default:
+			next.routes[o.UID] = is
+		}
+		ready := is.ready(applies, known)
+		if missing := missingPeers(is.route.Peers, peers); len(missing) > 0 {
+			ready = Reasons.With(PeerUnknown, quoted(missing))
+		}
+		if told := names.told(); told != nil {
+			ready = *told
 		}
 		if refused != nil {
-			tell(KindBGPAdvertisement, &o.ObjectMeta, *refused)
-			continue
-		}
-		ready := ad.ready(applies, known)
-		if missing := missingPeers(route.Peers, peers); len(missing) > 0 {
-			ready = Reasons.With(PeerUnknown, quoted(missing))
+			ready = *refused
 		}
 		tell(KindBGPAdvertisement, &o.ObjectMeta, ready)
 	}
 	return out, used
+}
+
+// apply adds the route of an advertisement to the pools that it selects. Where it is refused, the
+// one that it was before goes on, if it had one.
+func (b *BGP) apply(is, was *routed, had bool, pools []bgpPool, out map[string][]lb.Route) (applies []string, refused *lb.Reason) {
+	for _, p := range pools {
+		if !is.selects(p.name, p.labels) {
+			continue
+		}
+		route := is.route
+		if why := b.refuses(&p, &route, out[p.name]); why != nil {
+			kept := had && was.selects(p.name, p.labels) && b.refuses(&p, &was.route, out[p.name]) == nil
+			if kept {
+				*why = why.And(Reasons.With(AdvertisementKept))
+			}
+			if refused != nil {
+				*why = refused.And(*why)
+			}
+			if refused = why; !kept {
+				continue
+			}
+			route = was.route
+		}
+		out[p.name] = append(out[p.name], route)
+		applies = append(applies, p.name)
+	}
+	return applies, refused
 }
 
 // refuses says why a route is not used for a pool that has older ones.
@@ -122,7 +152,7 @@ func missingPeers(names []string, peers []lb.Peer) []string {
 	return out
 }
 
-func routeOf(m *metav1.ObjectMeta, spec *metallb.BGPAdvertisementSpec, aliases map[string]lb.Community) (advertisement, lb.Route, faults) {
+func routeOf(m *metav1.ObjectMeta, spec *metallb.BGPAdvertisementSpec, names *communities) (routed, named, faults) {
 	var wrong faults
 	ad := advertisement{meta: m, pools: sets.New(spec.IPAddressPools...), selectors: wrong.selectors("ipAddressPoolSelectors", spec.IPAddressPoolSelectors)}
 	route := lb.Route{
@@ -132,8 +162,9 @@ func routeOf(m *metav1.ObjectMeta, spec *metallb.BGPAdvertisementSpec, aliases m
 		Peers:            spec.Peers,
 		Aggregation:      [...]int{lb.IPv4: wrong.aggregation("aggregationLength", spec.AggregationLength, 32), lb.IPv6: wrong.aggregation("aggregationLengthV6", spec.AggregationLengthV6, 128)},
 		LocalPref:        spec.LocalPref,
-		Communities:      wrong.communities(spec.Communities, aliases),
 	}
+	var unknown named
+	route.Communities, unknown = names.read(spec.Communities, &wrong)
 	for _, list := range []struct {
 		field string
 		words []string
@@ -148,7 +179,7 @@ func routeOf(m *metav1.ObjectMeta, spec *metallb.BGPAdvertisementSpec, aliases m
 	if len(route.ServiceSelectors) > 0 && route.Aggregation != [...]int{lb.IPv4: 32, lb.IPv6: 128} {
 		wrong.add("serviceSelectors: they need aggregationLength 32 and aggregationLengthV6 128: an aggregate has addresses of other Services")
 	}
-	return ad, route, wrong
+	return routed{ad, route}, unknown, wrong
 }
 
 func (w *faults) aggregation(field string, length *int32, most int) int {

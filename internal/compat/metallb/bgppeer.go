@@ -34,32 +34,71 @@ const (
 	maxPassword = 80
 )
 
-// peers returns those that can be used, by name, and the profiles that they use.
-func (b *BGP) peers(profiles map[string]*lb.BFD, tell teller) (out []lb.Peer, used map[string]*lb.BFD) {
-	used = map[string]*lb.BFD{}
-	for _, o := range readAll[metallb.BGPPeerSpec](b, KindPeer, b.Peers, refuse(PeerInvalid), tell) { // the oldest first
-		p, wrong := b.peer(&o)
-		if len(wrong) > 0 {
-			tell(KindPeer, &o.ObjectMeta, Reasons.With(PeerInvalid, strings.Join(wrong, "; ")))
+// peers returns those that can be used, by name.
+func (b *BGP) peers(profiles map[string]*lb.BFD, next *Former, tell teller) []lb.Peer {
+	var out []lb.Peer
+	for _, o := range readAll[metallb.BGPPeerSpec](b, KindPeer, b.Peers, tell) { // the oldest first
+		p, told := b.usable(&o)
+		if p == nil {
+			tell(KindPeer, &o.ObjectMeta, *told)
 			continue
 		}
-		if older := slices.IndexFunc(out, func(q lb.Peer) bool { return p.SameSession(&q) && b.shareNode(&p, &q) }); older >= 0 {
+		if older := slices.IndexFunc(out, func(q lb.Peer) bool { return p.SameSession(&q) && b.shareNode(&p.Peer, &q) }); older >= 0 {
 			tell(KindPeer, &o.ObjectMeta, Reasons.With(PeerDuplicate, out[older].Name))
 			continue
 		}
-		if name := o.spec.BFDProfile; name != "" {
+		if p.Waiting == "" {
+			next.peers[o.UID] = *p
+		}
+		if name := p.profile; name != "" {
 			profile, why := b.profile(name, profiles)
-			if why != nil {
-				tell(KindPeer, &o.ObjectMeta, *why)
+			if told == nil {
+				told = why
 			}
 			if p.BFD = profile; profile != nil {
-				used[name] = profile
+				next.profiles[name] = profile
 			}
 		}
-		out = append(out, p)
+		if told != nil {
+			tell(KindPeer, &o.ObjectMeta, *told)
+		}
+		out = append(out, p.Peer)
 	}
 	slices.SortFunc(out, func(p, q lb.Peer) int { return strings.Compare(p.Name, q.Name) })
-	return out, used
+	return out
+}
+
+// usable returns a peer as it can be used, or as it could before; nil if it never could. told is
+// what is wrong with it.
+func (b *BGP) usable(o *stored[metallb.BGPPeerSpec]) (*formerPeer, *lb.Reason) {
+	is, unread, wrong := b.peer(o)
+	was, had := b.Former.peers[o.UID]
+	had = had && o.UID != ""
+	p := &formerPeer{is, o.spec.BFDProfile}
+	wrong = o.faults(wrong)
+	broken := len(wrong) > 0
+	if unread != "" && len(o.wrong) == 0 {
+		wrong.add("%s", unread)
+	}
+	if len(wrong) == 0 {
+		return p, nil
+	}
+	told := Reasons.With(PeerInvalid, strings.Join(wrong, "; "))
+	switch {
+	case !broken && had && was.Password != "":
+		p.Password = was.Password
+	case had:
+		p = &was
+	case broken:
+		return nil, &told
+	case b.SecretsUnread != "":
+		p.Waiting = unread
+		return p, &told
+	default:
+		return nil, &told
+	}
+	told = told.And(Reasons.With(PeerKept))
+	return p, &told
 }
 
 // profile returns what a peer uses, and what there is to tell about it.
@@ -73,7 +112,7 @@ func (b *BGP) profile(name string, profiles map[string]*lb.BFD) (*lb.BFD, *lb.Re
 		what = "is refused"
 	}
 	why := Reasons.With(BFDProfileMissing, name, what)
-	former := b.Former[name]
+	former := b.Former.profiles[name]
 	if former != nil {
 		why = Reasons.With(BFDProfileGone, name, what)
 	}
@@ -88,10 +127,10 @@ func (b *BGP) shareNode(p, q *lb.Peer) bool {
 	return slices.ContainsFunc(b.Nodes, func(n labels.Set) bool { return p.On(n) && q.On(n) })
 }
 
-func (b *BGP) peer(o *stored[metallb.BGPPeerSpec]) (lb.Peer, faults) {
-	var wrong faults
+// peer reads a peer. unread is why the password in its Secret is not known.
+func (b *BGP) peer(o *stored[metallb.BGPPeerSpec]) (out lb.Peer, unread string, wrong faults) {
 	spec := &o.spec
-	out := lb.Peer{
+	out = lb.Peer{
 		Name: o.Name, Created: o.CreationTimestamp.Time,
 		NodeSelectors: wrong.selectors("nodeSelectors", spec.NodeSelectors),
 		Interface:     spec.Interface, Port: bgpPort, VRF: spec.VRFName,
@@ -101,8 +140,8 @@ func (b *BGP) peer(o *stored[metallb.BGPPeerSpec]) (lb.Peer, faults) {
 		DualStack:       spec.DualStackAddressFamily || spec.Interface != "",
 		GracefulRestart: spec.EnableGracefulRestart,
 		Multihop:        spec.EBGPMultiHop,
-		Password:        wrong.password(spec, b),
 	}
+	out.Password, unread = wrong.password(spec, b)
 	out.ASRule = wrong.asRule(spec)
 	switch {
 	case spec.PeerAddress == "" && spec.Interface == "":
@@ -141,7 +180,7 @@ func (b *BGP) peer(o *stored[metallb.BGPPeerSpec]) (lb.Peer, faults) {
 		}
 		out.MaxPrefixes = int(n)
 	}
-	return out, wrong
+	return out, unread, wrong
 }
 
 // asRule reads which AS the router must have.
@@ -196,12 +235,14 @@ func (w *faults) timers(spec *metallb.BGPPeerSpec, old bool) (hold, keepalive ti
 	return hold, keepalive
 }
 
-// password reads the key of TCP-MD5, which never becomes part of a text.
-func (w *faults) password(spec *metallb.BGPPeerSpec, b *BGP) string {
-	out, at := spec.Password, "password"
+// password reads the key of TCP-MD5, which never becomes part of a text. unread is why that in a
+// Secret is not known.
+func (w *faults) password(spec *metallb.BGPPeerSpec, b *BGP) (out, unread string) {
+	out = spec.Password
+	at := "password"
 	if name := spec.PasswordSecret.Name; name != "" {
 		if b.Secrets == nil && spec.Password == "" {
-			return "" // it is not read here
+			return "", "" // it is not read here
 		}
 		at = fmt.Sprintf("passwordSecret: Secret %q", name)
 		secret, exists := b.Secrets[name]
@@ -210,20 +251,20 @@ func (w *faults) password(spec *metallb.BGPPeerSpec, b *BGP) string {
 		case spec.Password != "":
 			w.add("can not have both password and secret ref")
 		case b.SecretsUnread != "":
-			w.add("%s cannot be read: %s", at, b.SecretsUnread)
+			return "", fmt.Sprintf("%s cannot be read: %s", at, b.SecretsUnread)
 		case !exists:
-			w.add("%s does not exist", at)
+			return "", fmt.Sprintf("%s does not exist", at)
 		case secret.Type != SecretType:
-			w.add("%s is of type %q, not %s", at, secret.Type, SecretType)
+			return "", fmt.Sprintf("%s is of type %q, not %s", at, secret.Type, SecretType)
 		case !has || len(value) == 0:
-			w.add("%s has no key %q", at, SecretKey)
+			return "", fmt.Sprintf("%s has no key %q", at, SecretKey)
 		}
 		out = string(value)
 	}
 	if len(out) > maxPassword {
 		w.add("%s: it has %d bytes; the kernel takes %d", at, len(out), maxPassword)
 	}
-	return out
+	return out, ""
 }
 
 // addr reads an address, or none.

@@ -13,17 +13,21 @@ const (
 	SessionsImpaired    lb.Code = "SessionsImpaired"
 	PeerUnused          lb.Code = "PeerUnused"
 	PeerInvalid         lb.Code = "PeerInvalid"
+	PeerKept            lb.Code = "PeerKept"
 	PeerDuplicate       lb.Code = "PeerDuplicate"
 	BFDProfileMissing   lb.Code = "BFDProfileMissing"
 	BFDProfileGone      lb.Code = "BFDProfileGone"
 	PeerUnknown         lb.Code = "PeerUnknown"
 	AggregateTooWide    lb.Code = "AggregateTooWide"
+	AdvertisementKept   lb.Code = "AdvertisementKept"
 	BFDProfileReady     lb.Code = "BFDProfileReady"
 	BFDProfileInvalid   lb.Code = "BFDProfileInvalid"
 	BFDTooFast          lb.Code = "BFDTooFast"
 	EchoNotServed       lb.Code = "EchoNotServed"
 	CommunityReady      lb.Code = "CommunityReady"
 	CommunityInvalid    lb.Code = "CommunityInvalid"
+	CommunityUnknown    lb.Code = "CommunityUnknown"
+	CommunityGone       lb.Code = "CommunityGone"
 )
 
 var bgpReasons = lb.Table{
@@ -44,9 +48,13 @@ var bgpReasons = lb.Table{
 		Do:    "Check the peer's nodeSelectors, and that agents run.",
 		Text:  "No node has reported this peer yet. If this lasts, check its nodeSelectors, and that agents run."},
 	PeerInvalid: {On: "BGPPeer", Warning: true,
-		Means: "The peer has a value that cannot be used, so no node connects to it. Other peers work.",
+		Means: "The peer has a value that cannot be used, so no node connects to it. Nodes with a session keep it, with the values that the peer had before, until their agent starts again. Other peers work.",
 		Do:    "Correct the value that the sentence names.",
-		Text:  "No node connects to this peer: %s. Correct it.", Sample: []any{"missing local ASN"}},
+		Text:  "The peer is refused: %s. Correct it.", Sample: []any{"missing local ASN"}},
+	PeerKept: {On: "BGPPeer", Warning: true,
+		Means: "A change made the peer unusable. The node's session goes on with the values that the peer had before. An agent that starts again does not know these.",
+		Do:    "Correct the peer before the agents start again.",
+		Text:  "The session goes on with the values that the peer had before."},
 	PeerDuplicate: {On: "BGPPeer", Warning: true,
 		Means: "The peer is the same session as an older one: address or interface, port, source address and VRF are equal, and both are for the same node.",
 		Do:    "Delete one of the two, give it another sourceAddress, or let them select different nodes.",
@@ -67,6 +75,18 @@ var bgpReasons = lb.Table{
 		Means: "The aggregation length is shorter than the prefix of one of the pool's entries, so addresses that are not in the pool would be announced. The advertisement is not used for this pool.",
 		Do:    "Use a longer aggregation length for this pool, or a pool with a wider prefix.",
 		Text:  "The advertisement is not used for pool %q: its %s aggregation length %d is wider than an entry of the pool (/%d). Use at least that length.", Sample: []any{"edge", "IPv4", 16, 24}},
+	AdvertisementKept: {On: "BGPAdvertisement", Warning: true,
+		Means: "A change made the advertisement unusable. The node goes on announcing as the advertisement said before. An agent that starts again does not know that.",
+		Do:    "Correct the advertisement before the agents start again.",
+		Text:  "Routes go on as the advertisement said before."},
+	CommunityUnknown: {On: "BGPAdvertisement", Warning: true,
+		Means: "The advertisement names communities that no Community object defines. Routes are announced without these.",
+		Do:    "Correct the names, or create the Community.",
+		Text:  "Routes are announced without these communities, which no Community object defines: %s. Correct the names, or create it.", Sample: []any{`"silver"`}},
+	CommunityGone: {On: "BGPAdvertisement", Warning: true,
+		Means: "The advertisement names communities that no Community object defines any more. Routes keep the values that these had, until the agent starts again; then they are announced without them.",
+		Do:    "Create the Community again, or remove the names from the advertisement.",
+		Text:  "No Community object defines these communities any more: %s. Routes keep the values that they had. Create it again, or remove the names.", Sample: []any{`"silver"`}},
 	BFDProfileReady: {On: "BFDProfile", Ready: true,
 		Means: "Peers can use the profile.",
 		Do:    "Nothing.",

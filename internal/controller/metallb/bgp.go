@@ -55,7 +55,7 @@ func stillConnects(r lb.Reason) bool {
 }
 
 // addRefused adds to problems what only agents know about objects, unless the objects have
-// others. Of several nodes that refuse one object, the first by name counts.
+// others: of these, agents know whether nodes go on as before. Of several nodes that refuse one object, the first by name counts.
 func addRefused(found []metallb.Problem, objects *metallb.BGP, refused []controller.RefusedObject) []metallb.Problem {
 	for _, all := range [][]unstructured.Unstructured{objects.Peers, objects.Advertisements} {
 		for i := range all {
@@ -67,12 +67,17 @@ func addRefused(found []metallb.Problem, objects *metallb.BGP, refused []control
 			case known < 0:
 				problem.Reason = refused[n].Reason
 				found = append(found, problem)
-			case found[known].Reason.Ready():
+			case found[known].Reason.Ready(), knowsMore(refused[n].Reason, found[known].Reason):
 				found[known].Reason = refused[n].Reason
 			}
 		}
 	}
 	return found
+}
+
+// knowsMore says whether an agent's reason is the controller's, and what the agent does about it.
+func knowsMore(agent, own lb.Reason) bool {
+	return agent.Code == own.Code && strings.HasPrefix(agent.Text, own.Text) || agent.Code == metallb.CommunityGone && own.Code == metallb.CommunityUnknown
 }
 
 // PeerReason is what all agents together report about a peer.

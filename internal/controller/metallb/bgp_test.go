@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"fairlead.io/internal/compat/metallb"
 	"fairlead.io/internal/controller"
+	"fairlead.io/internal/lb"
 )
 
 // A peer says how many nodes have a session, and of the others why not, in the router's words;
@@ -42,6 +45,28 @@ func TestPeerReason(t *testing.T) {
 		}
 		if r.Ready() != (r.Code == metallb.SessionsEstablished) {
 			t.Errorf("%s: ready is %t", name, r.Ready())
+		}
+	}
+}
+
+// Agents know whether nodes go on as before, although an object is refused.
+func TestAgentsKnowMore(t *testing.T) {
+	invalid := metallb.Reasons.With(metallb.PeerInvalid, "missing local ASN")
+	kept := invalid.And(metallb.Reasons.With(metallb.PeerKept))
+	gone, unknown := metallb.Reasons.With(metallb.CommunityGone, `"gold"`), metallb.Reasons.With(metallb.CommunityUnknown, `"gold"`)
+	for name, c := range map[string]struct{ own, agent, want lb.Reason }{
+		"it goes on":           {invalid, kept, kept},
+		"it never was":         {invalid, invalid, invalid},
+		"another thing":        {invalid, metallb.Reasons.With(metallb.PeerDuplicate, "tor"), invalid},
+		"nothing is wrong":     {metallb.Reasons.With(metallb.AdvertisementReady, "no pool"), kept, kept},
+		"a name that was":      {unknown, gone, gone},
+		"a name that is there": {gone, unknown, gone},
+	} {
+		o := unstructured.Unstructured{Object: map[string]any{"kind": metallb.KindPeer, "metadata": map[string]any{"name": "tor", "uid": "1"}}}
+		got := addRefused([]metallb.Problem{{Kind: metallb.KindPeer, UID: "1", Reason: c.own}}, &metallb.BGP{Peers: []unstructured.Unstructured{o}},
+			[]controller.RefusedObject{{Kind: metallb.KindPeer, Name: "tor", Reason: c.agent}})
+		if len(got) != 1 || got[0].Reason != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -184,7 +184,7 @@ func TestListsOfEverything(t *testing.T) {
 		}
 	}
 	apply(t, `{apiVersion: metallb.io/v1beta1, kind: BGPAdvertisement, metadata: {name: mistaken, namespace: metallb-system}, spec: {ipAddressPools: [theirs], communities: [silver]}}`)
-	says(1, "✗ bgpadvertisement mistaken: AdvertisementInvalid: ", `no Community object defines "silver"`)
+	says(1, "✗ bgpadvertisement mistaken: CommunityUnknown: ", `no Community object defines: "silver"`)
 	bgpObject(t, "v1beta2", "BGPPeer", "unguarded", map[string]any{"myASN": int64(64500), "peerASN": int64(64501), "peerAddress": "192.0.2.2", "bfdProfile": "ghost"})
 	says(1, "✗ bgppeer unguarded: BFDProfileMissing: ")
 }

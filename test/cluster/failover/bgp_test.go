@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
@@ -23,17 +26,17 @@ const tor = `{myASN: 65010, peerASN: 65001, peerAddress: 10.77.0.251, holdTime: 
 // bgpWorld is a Service with addresses that all nodes announce to FRR.
 func bgpWorld(t *testing.T) (*routers, *corev1.Service, []netip.Addr) {
 	t.Helper()
-	return bgpWorldWith(t, tor)
+	return bgpWorldWith(t, tor, nil)
 }
 
-// bgpWorldWith is bgpWorld with a peer of its own, and with lines for FRR before the first session.
-func bgpWorldWith(t *testing.T, peer string, frr ...string) (*routers, *corev1.Service, []netip.Addr) {
+// bgpWorldWith is bgpWorld with a peer of its own, and with what is done before the first session.
+func bgpWorldWith(t *testing.T, peer string, first func(*routers)) (*routers, *corev1.Service, []netip.Addr) {
 	t.Helper()
 	showLogs(t)
 	installMetalLB(t, "198.51.100.0/24", "fd99::/64")
 	r := newRouters(t)
-	if len(frr) > 0 {
-		r.frr.Configure(frr...)
+	if first != nil {
+		first(r)
 	}
 	bgpObject(t, "BFDProfile", "fast", `{receiveInterval: 300, transmitInterval: 300, detectMultiplier: 3}`)
 	bgpObject(t, "BGPPeer", "tor", peer)
@@ -117,10 +120,25 @@ func TestBGP(t *testing.T) {
 			t.Errorf("port 80 of %s: %v", unused, err)
 		}
 	}
+	// It stays until the last address of it goes.
+	other := newService(t, "another", dualStackOfMetalLB)
+	last := hostPrefix(addressesOf(t, other)[0])
+	published := time.Now()
+	r.leadsTo(last, nodes...)
+	within(t, "an address that is published is announced", time.Since(published), time.Second)
+	unchanged := r.steady(netip.MustParsePrefix("198.51.100.0/24"))
+	heard, began := r.hears(addrs[0]), time.Now()
 	if err := api.Delete(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []netip.Prefix{hostPrefix(addrs[0]), hostPrefix(addrs[1]), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("fd99::/64")} {
+	within(t, "a Service that is deleted is withdrawn", heard().Sub(began), time.Second)
+	r.leadsTo(hostPrefix(addrs[0]))
+	r.leadsTo(last, nodes...)
+	unchanged()
+	if err := api.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []netip.Prefix{last, hostPrefix(addrs[0]), hostPrefix(addrs[1]), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("fd99::/64")} {
 		r.leadsTo(p)
 	}
 }
@@ -159,6 +177,65 @@ func TestBGPNodes(t *testing.T) {
 
 	bgpObject(t, "BGPAdvertisement", "edge", `{ipAddressPools: [edge], nodeSelectors: [{matchLabels: {kubernetes.io/hostname: node2}}]}`)
 	r.leadsTo(p, "node2")
+
+	// A label that selects a node comes and goes: by the advertisement the session stays, by the
+	// peer it ends.
+	const edge = "nodeSelectors: [{matchLabels: {example.com/tier: edge}}]"
+	tier := func(node, value string) {
+		t.Helper()
+		label(node, `{"metadata":{"labels":{"example.com/tier":`+value+`}}}`)
+	}
+	t.Cleanup(func() {
+		for _, node := range nodes {
+			n := &corev1.Node{}
+			n.Name = node
+			_ = api.Patch(context.Background(), n, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/tier":null}}}`)))
+		}
+	})
+	bgpObject(t, "BGPAdvertisement", "edge", "{ipAddressPools: [edge], "+edge+"}")
+	r.leadsTo(p)
+	tier("node1", `"edge"`)
+	tier("node2", `"edge"`)
+	r.leadsTo(p, "node1", "node2")
+	tier("node1", "null")
+	r.leadsTo(p, "node2")
+	if err := r.established("node1"); err != nil {
+		t.Error(err)
+	}
+	bgpObject(t, "BGPAdvertisement", "edge", "{ipAddressPools: [edge]}")
+	bgpObject(t, "BGPPeer", "tor", strings.Replace(tor, "{", "{"+edge+", ", 1))
+	r.leadsTo(p, "node2")
+	eventually(t, func() error {
+		if r.established("node1") == nil {
+			return errors.New("the session with node1 goes on")
+		}
+		return nil
+	})
+	tier("node1", `"edge"`)
+	r.leadsTo(p, "node1", "node2")
+	bgpObject(t, "BGPPeer", "tor", tor)
+	r.leadsTo(p, nodes...)
+
+	// With policy Cluster, nobody announces while the last pod is not ready.
+	ready := func(is bool) {
+		t.Helper()
+		for _, name := range []string{"web-ipv4", "web-ipv6"} {
+			slice := &discoveryv1.EndpointSlice{}
+			if err := api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, slice); err != nil {
+				t.Fatal(err)
+			}
+			for i := range slice.Endpoints {
+				slice.Endpoints[i].Conditions = discoveryv1.EndpointConditions{Ready: ptr.To(is), Serving: ptr.To(is), Terminating: ptr.To(false)}
+			}
+			if err := api.Update(t.Context(), slice); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ready(false)
+	r.leadsTo(p)
+	ready(true)
+	r.leadsTo(p, nodes...)
 	bgpObject(t, "BGPAdvertisement", "edge", `{ipAddressPools: [edge], serviceSelectors: [{matchLabels: {app: other}}]}`)
 	r.leadsTo(p)
 	if err := api.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"other"}}}`))); err != nil {

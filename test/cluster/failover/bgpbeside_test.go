@@ -33,6 +33,15 @@ func TestBGPBesideLayer2(t *testing.T) {
 	w.moved(owner)
 	agentsRun(t, nodes...)
 	r.leadsTo(p, nodes...)
+
+	// One that dies is replaced on the LAN, and routers keep all routes until it is back.
+	owner = w.settled()
+	unchanged := r.steady(p)
+	running[owner].kill(t)
+	w.moved(owner)
+	agentsRun(t, nodes...)
+	eventually(t, func() error { return r.established(owner) })
+	unchanged()
 }
 
 // A pool of our own kind, by BGP alone; and Services with policy Local.

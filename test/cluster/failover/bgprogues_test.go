@@ -39,7 +39,7 @@ var rogues = []rogue{
 		_, _ = io.Copy(c, io.LimitReader(strings.NewReader(strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 100_000)), 2<<20))
 	}, "PeerRefused", "does not speak BGP"},
 	{"resets", func(c *net.TCPConn) { _, _ = c.SetLinger(0), c.Close() }, "PeerDown", "reset the connection"},
-	{"silent", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }, "PeerDown", ""},
+	{"silent", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }, "PeerDown", "does not answer an OPEN"},
 	{"malformed", func(c *net.TCPConn) { _, _ = c.Write(open(2, 9, 1, 1)) }, "PeerRefused", "cut off"},
 	{"stranger", func(c *net.TCPConn) {
 		b := open()

@@ -96,9 +96,17 @@ func TestBGPRoutes(t *testing.T) {
 	// Communities of two advertisements are united; a name that is defined later counts then.
 	bgpObject(t, "BGPAdvertisement", "edge", `{ipAddressPools: [edge], communities: ["65001:7"], localPref: 200}`)
 	bgpObject(t, "BGPAdvertisement", "more", `{ipAddressPools: [edge], communities: ["large:65001:1:2", gold], localPref: 200}`)
-	r.shows(p, "65001:7", "!65001:1:2", "!65001:9", "!localpref 200")
+	awaitCondition(t, "BGPAdvertisement", "more", "CommunityUnknown", `"gold"`)
+	r.shows(p, "65001:7", "65001:1:2", "!65001:9", "!localpref 200")
 	bgpObject(t, "Community", "names", `{communities: [{name: gold, value: "65001:9"}]}`)
 	r.shows(p, "65001:7", "65001:1:2", "65001:9")
+	// A name that is gone keeps its value. An advertisement that becomes unusable changes nothing.
+	bgpObject(t, "Community", "names", `{communities: [{name: tin, value: "65001:8"}]}`)
+	awaitCondition(t, "BGPAdvertisement", "more", "CommunityGone", `"gold"`)
+	bgpObject(t, "BGPAdvertisement", "more", `{ipAddressPools: [edge], communities: ["1:99999"]}`)
+	awaitCondition(t, "BGPAdvertisement", "more", "AdvertisementInvalid", "Routes go on")
+	r.shows(p, "65001:7", "65001:1:2", "65001:9")
+	bgpObject(t, "Community", "names", `{communities: [{name: gold, value: "65001:9"}]}`)
 
 	// To BIRD, which is in the nodes' AS, with another preference, and not to FRR.
 	bgpObject(t, "BGPPeer", "bird", `{myASN: 65010, peerASN: 65010, peerAddress: 10.77.0.252, dualStackAddressFamily: true, enableGracefulRestart: true}`)
@@ -193,13 +201,36 @@ func TestBGPRoutes(t *testing.T) {
 func TestBGPPasswordsAndLimits(t *testing.T) {
 	r, _, addrs := bgpWorld(t)
 	p := hostPrefix(addrs[0])
+	// The Secret is missing: the session goes on as it was.
+	unchanged := r.steady(p)
 	bgpObject(t, "BGPPeer", "tor", strings.Replace(tor, "{", "{passwordSecret: {name: tor}, ", 1))
-	r.leadsTo(p)
+	awaitCondition(t, "BGPPeer", "tor", "PeerInvalid", "The session goes on")
+	unchanged()
 	r.frr.Configure("router bgp 65001", "neighbor nodes password hunter21")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metallbNamespace, Name: "tor"}, Type: corev1.SecretTypeBasicAuth,
 		StringData: map[string]string{"username": "", "password": "hunter21"}}
 	create(t, secret)
 	r.leadsTo(p, nodes...)
+	awaitCondition(t, "BGPPeer", "tor", "SessionsEstablished", "3 of 3")
+
+	// One that is deleted, or a peer that is changed by mistake, ends no session.
+	began := sessionsOf("node1")
+	unchanged = r.steady(p)
+	if err := api.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	awaitCondition(t, "BGPPeer", "tor", "PeerInvalid", "does not exist. Correct it. The session goes on")
+	bgpObject(t, "BGPPeer", "tor", strings.Replace(strings.Replace(tor, "holdTime: 9s", "holdTime: 2s", 1), "{", "{passwordSecret: {name: tor}, ", 1))
+	awaitCondition(t, "BGPPeer", "tor", "PeerInvalid", "invalid hold time")
+	bgpObject(t, "BGPPeer", "tor", strings.Replace(tor, "{", "{passwordSecret: {name: tor}, ", 1))
+	secret.ResourceVersion, secret.UID = "", ""
+	secret.StringData = map[string]string{"username": "", "password": "hunter21"}
+	create(t, secret)
+	awaitCondition(t, "BGPPeer", "tor", "SessionsEstablished", "3 of 3")
+	unchanged()
+	if now := sessionsOf("node1"); now != began {
+		t.Errorf("the agent of node1 has begun %d sessions, and %d before", now, began)
+	}
 	// Another one, which FRR does not have, and back. (FRR keeps the keys of nodes that it has
 	// met, so that it is not the one to change.)
 	rotate := func(password string) {
@@ -213,6 +244,9 @@ func TestBGPPasswordsAndLimits(t *testing.T) {
 	awaitPeer(t, "node1", "tor", "PeerDown", "A wrong password (TCP-MD5) looks the same")
 	rotate("hunter21")
 	r.leadsTo(p, nodes...)
+	if now := sessionsOf("node1"); now != began+1 {
+		t.Errorf("the agent of node1 has begun %d sessions since its password is right again", now-began)
+	}
 	if log := running["node1"].log.String(); strings.Contains(log, "hunter2") {
 		t.Errorf("a password is in the log:\n%s", log)
 	}
@@ -228,6 +262,29 @@ func TestBGPPasswordsAndLimits(t *testing.T) {
 	newService(t, "another", dualStackOfMetalLB)
 	awaitPeer(t, "node1", "tor", "PeerFull", "the first of 2 is 198.51.100.1/32")
 	r.leadsTo(p, nodes...)
+}
+
+// sessionsOf is how many sessions the agent of a node has begun.
+func sessionsOf(node string) int {
+	return strings.Count(running[node].log.String(), "BGP session established")
+}
+
+// awaitCondition waits until the condition of one of MetalLB's objects has a reason and a text.
+func awaitCondition(t *testing.T, kind, name, reason, text string) {
+	t.Helper()
+	o := bgpKind(kind, name)
+	eventually(t, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, c := range conditions {
+			if c, ok := c.(map[string]any); ok && c["reason"] == reason && strings.Contains(fmt.Sprint(c["message"]), text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s %s does not say %s %q: %v", kind, name, reason, text, conditions)
+	})
 }
 
 // awaitObjectEvent waits for an event on one of MetalLB's objects.

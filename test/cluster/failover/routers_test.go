@@ -174,10 +174,8 @@ func addressOfNode(t *testing.T, node string, v6 bool) string {
 	return ""
 }
 
-// bgpObject makes or changes an object of one of MetalLB's kinds about BGP. It ends with the
-// test.
-func bgpObject(t *testing.T, kind, name, spec string) {
-	t.Helper()
+// bgpKind is an object of one of MetalLB's kinds about BGP.
+func bgpKind(kind, name string) *unstructured.Unstructured {
 	version := "v1beta1"
 	if kind == "BGPPeer" {
 		version = "v1beta2"
@@ -187,6 +185,14 @@ func bgpObject(t *testing.T, kind, name, spec string) {
 	o.SetKind(kind)
 	o.SetNamespace(metallbNamespace)
 	o.SetName(name)
+	return o
+}
+
+// bgpObject makes or changes an object of one of MetalLB's kinds about BGP. It ends with the
+// test.
+func bgpObject(t *testing.T, kind, name, spec string) {
+	t.Helper()
+	o := bgpKind(kind, name)
 	var body map[string]any
 	if err := yaml.Unmarshal([]byte(spec), &body); err != nil {
 		t.Fatal(err)
