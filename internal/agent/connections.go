@@ -183,10 +183,20 @@ func (a *agent) tellLowered(addr netip.Addr, now time.Time) {
 }
 
 // tellHeld says again which addresses are here: limits of pools may be others, or an earlier agent
-// has left them.
+// has left them. An agent that starts says so when it has read the Services, not before: with
+// another limit, connections that its predecessor kept would end.
 func (a *agent) tellHeld() {
 	for addr, h := range a.held {
 		if h.up {
+			a.tellRaised(addr, h)
+		}
+	}
+}
+
+// tellDirty is tellHeld for addresses whose Services have changed.
+func (a *agent) tellDirty() {
+	for addr := range a.dirty {
+		if h := a.held[addr]; h != nil && h.up {
 			a.tellRaised(addr, h)
 		}
 	}

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/agent/carrying"
 	"fairlead.io/internal/conntrack"
 	"fairlead.io/internal/link"
@@ -45,6 +48,9 @@ func (f *fakeTracking) Watch(ctx context.Context, _ func(netip.Addr) bool, chang
 }
 
 func (f *fakeTracking) Ask(_ context.Context, _ string, _, _ netip.Addr, at net.HardwareAddr) net.HardwareAddr {
+	if at == nil {
+		return macs["b"]
+	}
 	return at
 }
 
@@ -132,6 +138,61 @@ func TestLoopKeepsConnections(t *testing.T) {
 			})
 		})
 	}
+}
+
+// left is a node as an earlier agent has left it: with an address, and connections of it that
+// are handed to node b.
+func left(t *testing.T, conns ...conntrack.Conn) (*link.Fake, *nft.Fake, *nft.FakeCarrier) {
+	t.Helper()
+	kernel, tables, carrier := link.NewFake(eth0("a")), &nft.Fake{}, &nft.FakeCarrier{}
+	var carried []nft.Carried
+	for _, c := range conns {
+		carried = append(carried, nft.Carried{Conn: c, Via: netip.MustParseAddr("192.0.2.2"), Interface: "eth0"})
+	}
+	if err := errors.Join(tables.Grant("eth0"), tables.Update(map[netip.Addr]*nft.VIP{vip: {Interfaces: []string{"eth0"}}}), kernel.Add("eth0", vip),
+		carrier.Prepare([]nft.CarryInterface{{Name: "eth0"}}, []net.HardwareAddr{macs["a"], macs["b"]}), carrier.Update(carried, nil)); err != nil {
+		t.Fatal(err)
+	}
+	return kernel, tables.Reopen(), carrier.Reopen()
+}
+
+// keepingPool is a pool of vip that keeps connections for some time.
+func keepingPool(keep time.Duration) *v1alpha1.Pool {
+	p := &v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
+	p.Spec.Addresses = []v1alpha1.Span{v1alpha1.Span(vip.String() + "/32")}
+	p.Spec.Advertise.KeepConnections = &metav1.Duration{Duration: keep}
+	return p
+}
+
+// An agent that follows another one keeps connections for as long as the pool says, not as its
+// own flag does: neither before it has read the Services nor afterwards. A pool that changes its
+// mind is heard.
+func TestLoopKeepsForAsLongAsThePoolSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kernel, tables, carrier := left(t, visit(1000))
+		cluster, tracking := newCluster(), &fakeTracking{}
+		cluster.put(keepingPool(time.Hour))
+		r := start(t, cluster, []string{"b"}, func(p *parts) {
+			p.kernel, p.tables = kernel, tables
+			p.carrying = carrying.New(carrying.Options{Log: slog.New(slog.DiscardHandler), Carrier: carrier, Connections: tracking, LAN: tracking})
+		})
+		for range 300 {
+			after(100 * time.Millisecond)
+			if _, ok := carrier.Receive("eth0", stranger, visit(1000)); !ok {
+				t.Fatal("a connection that the previous agent kept is not kept any more")
+			}
+		}
+		if w, ok := r.lastWant(); !ok || len(w.Addresses) != 1 {
+			t.Errorf("b was asked for %+v", w)
+		}
+		none := keepingPool(0)
+		cluster.put(none)
+		r.changed(none)
+		after(time.Second)
+		if _, ok := carrier.Receive("eth0", stranger, visit(1000)); ok {
+			t.Error("a connection is kept though the pool does not want it")
+		}
+	})
 }
 
 // messages are those of the events that wait to be written.
