@@ -202,6 +202,13 @@ func (a *agent) tellDirty() {
 	}
 }
 
+// tellTampered says that another program has changed tables of nftables.
+func (a *agent) tellTampered() {
+	if a.carrying != nil {
+		a.carrying.Tampered()
+	}
+}
+
 // tellLinks says which interfaces there are.
 func (a *agent) tellLinks(used []link.Link) {
 	if a.carrying == nil {

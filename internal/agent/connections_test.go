@@ -149,8 +149,9 @@ func left(t *testing.T, conns ...conntrack.Conn) (*link.Fake, *nft.Fake, *nft.Fa
 	for _, c := range conns {
 		carried = append(carried, nft.Carried{Conn: c, Via: netip.MustParseAddr("192.0.2.2"), Interface: "eth0"})
 	}
-	if err := errors.Join(tables.Grant("eth0"), tables.Update(map[netip.Addr]*nft.VIP{vip: {Interfaces: []string{"eth0"}}}), kernel.Add("eth0", vip),
-		carrier.Prepare([]nft.CarryInterface{{Name: "eth0"}}, []net.HardwareAddr{macs["a"], macs["b"]}), carrier.Update(carried, nil)); err != nil {
+	_, err := carrier.Prepare([]nft.CarryInterface{{Name: "eth0"}}, []net.HardwareAddr{macs["a"], macs["b"]})
+	if err := errors.Join(err, carrier.Update(carried, nil), tables.Grant("eth0"), tables.Update(map[netip.Addr]*nft.VIP{vip: {Interfaces: []string{"eth0"}}}),
+		kernel.Add("eth0", vip)); err != nil {
 		t.Fatal(err)
 	}
 	return kernel, tables.Reopen(), carrier.Reopen()
@@ -191,6 +192,25 @@ func TestLoopKeepsForAsLongAsThePoolSays(t *testing.T) {
 		after(time.Second)
 		if _, ok := carrier.Receive("eth0", stranger, visit(1000)); ok {
 			t.Error("a connection is kept though the pool does not want it")
+		}
+	})
+}
+
+// Somebody flushes all tables of nftables: connections go on at once.
+func TestLoopCarriesAgainAfterAFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kernel, tables, carrier := left(t, visit(1000))
+		tracking := &fakeTracking{}
+		r := start(t, newCluster(), []string{"b"}, func(p *parts) {
+			p.kernel, p.tables, p.keep = kernel, tables, time.Hour
+			p.carrying = carrying.New(carrying.Options{Log: slog.New(slog.DiscardHandler), Carrier: carrier, Connections: tracking, LAN: tracking})
+		})
+		after(5 * time.Second)
+		carrier.Tamper()
+		r.tables.Tamper()
+		synctest.Wait()
+		if _, ok := carrier.Receive("eth0", stranger, visit(1000)); !ok {
+			t.Error("packets are not handed on after the tables were removed")
 		}
 	})
 }

@@ -55,6 +55,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.membersDirty = true
 		case <-a.tables.nft.Tampered():
 			a.tables.rebuild("another program changed our nftables tables; writing them again")
+			a.tellTampered()
 		case <-a.kernel.Done():
 			a.failure = a.kernel.Err()
 			return

@@ -59,8 +59,9 @@ type Carrier interface {
 	// Prepare makes everything but elements, and keeps those that are there. It does nothing
 	// if nothing has changed. Interfaces that are not named are no longer served. Nodes are
 	// the hardware addresses of all nodes: what comes from one of them was carried
-	// already, and is not carried again. An interface that does not exist is left out.
-	Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) error
+	// already, and is not carried again. An interface that does not exist is left out. If
+	// anything was written, elements may be missing: add all of them again.
+	Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) (written bool, err error)
 	// Settle drops, for a time of at most SettleTime, packets in the middle of TCP
 	// connections to an address that this node does not know, which it would reset otherwise:
 	// whether another node has them is still being found out. Settled ends that.

@@ -93,6 +93,13 @@ func (f *FakeCarrier) Removed() bool {
 	return f.removed
 }
 
+// SetFail sets Fail.
+func (f *FakeCarrier) SetFail(fail func(verb string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Fail = fail
+}
+
 // Tamper removes everything, as another program would.
 func (f *FakeCarrier) Tamper() {
 	f.mu.Lock()
@@ -120,8 +127,13 @@ func (f *FakeCarrier) change(verb string, do func() error) error {
 }
 
 // Prepare is as Carrier.Prepare.
-func (f *FakeCarrier) Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) error {
-	return f.change("prepare", func() error {
+func (f *FakeCarrier) Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) (written bool, err error) {
+	err = f.change("prepare", func() error {
+		same := func(a, b CarryInterface) bool {
+			return a.Name == b.Name && slices.Equal(a.MAC, b.MAC) && slices.Equal(a.Ports, b.Ports)
+		}
+		written = !f.prepared || !slices.EqualFunc(f.interfaces, interfaces, same) ||
+			!slices.EqualFunc(f.nodes, nodes, func(a, b net.HardwareAddr) bool { return slices.Equal(a, b) })
 		f.interfaces, f.nodes, f.prepared, f.removed = slices.Clone(interfaces), slices.Clone(nodes), true, false
 		for c := range f.carried {
 			if !f.serves(c.iface) {
@@ -130,6 +142,7 @@ func (f *FakeCarrier) Prepare(interfaces []CarryInterface, nodes []net.HardwareA
 		}
 		return nil
 	})
+	return written, err
 }
 
 // Settle is as Carrier.Settle.

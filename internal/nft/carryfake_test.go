@@ -29,6 +29,13 @@ func TestCarriersAreTheSame(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			prepare := func(written bool, ifaces ...nft.CarryInterface) {
+				t.Helper()
+				if got, err := c.Prepare(ifaces, nodes); err != nil || got != written {
+					t.Errorf("written: %t (%v), want %t", got, err, written)
+				}
+			}
+			eth0, eth1 := nft.CarryInterface{Name: "eth0"}, nft.CarryInterface{Name: "eth1"}
 			carried(0)
 			if err := c.Update(all, nil); !errors.Is(err, nft.ErrTampered) {
 				t.Errorf("before Prepare: %v", err)
@@ -36,7 +43,8 @@ func TestCarriersAreTheSame(t *testing.T) {
 			if err := c.Settle(vip[0], time.Second); !errors.Is(err, nft.ErrTampered) {
 				t.Errorf("before Prepare: %v", err)
 			}
-			must(c.Prepare([]nft.CarryInterface{{Name: "eth0"}}, nodes))
+			prepare(true, eth0)
+			prepare(false, eth0)
 			must(c.Update(all, nil))
 			must(c.Update(all, nil))
 			must(c.Update(all[:5], all))
@@ -52,10 +60,10 @@ func TestCarriersAreTheSame(t *testing.T) {
 			if n, err := c.Packets(); n != 0 || err != nil {
 				t.Errorf("%d packets, %v", n, err)
 			}
-			must(c.Prepare([]nft.CarryInterface{{Name: "eth0"}, {Name: "eth1"}}, nodes))
+			prepare(true, eth0, eth1)
 			must(c.Update(some(20, "eth1"), nil))
 			carried(25)
-			must(c.Prepare([]nft.CarryInterface{{Name: "eth1"}}, nodes))
+			prepare(true, eth1)
 			carried(20)
 			must(c.Remove())
 			carried(0)
@@ -71,7 +79,7 @@ func TestFakeCarrierEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := new(nft.FakeCarrier)
 		node := net.HardwareAddr{2, 0, 0, 0, 0, 1}
-		if err := c.Prepare([]nft.CarryInterface{{Name: "eth0"}}, []net.HardwareAddr{node}); err != nil {
+		if _, err := c.Prepare([]nft.CarryInterface{{Name: "eth0"}}, []net.HardwareAddr{node}); err != nil {
 			t.Fatal(err)
 		}
 		one := some(1, "eth0")

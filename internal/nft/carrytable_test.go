@@ -53,7 +53,8 @@ func (n *carryNode) prepare(ifaces ...string) {
 	for _, name := range ifaces {
 		all = append(all, nft.CarryInterface{Name: name})
 	}
-	n.must(n.Prepare(all, []net.HardwareAddr{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}))
+	_, err := n.Prepare(all, []net.HardwareAddr{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}})
+	n.must(err)
 }
 
 // has says what the kernel has.
@@ -226,7 +227,7 @@ func TestWhatCannotBeCarried(t *testing.T) {
 		}
 	}
 	n.has()
-	if err := n.Prepare([]nft.CarryInterface{{Name: "eth0", Ports: []string{"eth1"}}}, nil); err == nil {
+	if _, err := n.Prepare([]nft.CarryInterface{{Name: "eth0", Ports: []string{"eth1"}}}, nil); err == nil {
 		t.Error("a bridge without a hardware address is accepted")
 	}
 	if err := n.Settle(netip.Addr{}, time.Second); err == nil {

@@ -200,6 +200,18 @@ func (c *Carrying) Members(nodes map[string][]net.HardwareAddr, members map[stri
 	})
 }
 
+// Tampered says that another program has changed tables of nftables: ours may be gone. All is
+// written again at once.
+func (c *Carrying) Tampered() {
+	c.do(func(now time.Time) {
+		c.fail(now)
+		c.kernel.retry = time.Time{}
+		for _, r := range c.up {
+			r.settleUntil = time.Time{} // again
+		}
+	})
+}
+
 // Ready says whether all is known and in place for an address that is about to be announced.
 func (c *Carrying) Ready(addr netip.Addr, epoch uint64) bool {
 	c.mu.Lock()

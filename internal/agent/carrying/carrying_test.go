@@ -349,6 +349,42 @@ func TestKernelRefuses(t *testing.T) {
 		b.carrier.Tamper()
 		after(renewPeriod + 5*time.Second)
 		b.expect(t, "after the tables were removed", vip, 0, 3, "[a:3]")
+		// What has changed has the tables written again: with all elements.
+		b.carrier.Tamper()
+		l.members()
+		synctest.Wait()
+		b.expect(t, "after the tables were removed and nodes have changed", vip, 0, 3, "[a:3]")
+		// And it is said.
+		b.carrier.Tamper()
+		b.Tampered()
+		synctest.Wait()
+		b.expect(t, "after it was said that the tables were removed", vip, 0, 3, "[a:3]")
+		// The kernel refuses for a while, and is asked again.
+		b.carrier.SetFail(func(string) error { return errors.New("not now") })
+		a.change(false, vip, 3, 1)
+		after(time.Second)
+		b.expect(t, "while the kernel refuses", vip, 0, 4, "[a:3]")
+		b.carrier.SetFail(nil)
+		after(2 * retryPeriod)
+		b.expect(t, "after it has refused", vip, 0, 4, "[a:4]")
+	})
+}
+
+// Tables that are removed while an address moves: clients go on waiting for lists.
+func TestTamperedWhileSettling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, "a", "b")
+		l.nodes["a"].Take(vip, claim(1, "", true))
+		after(time.Second)
+		b := l.nodes["b"]
+		b.Take(vip, claim(2, "a", false))
+		after(50 * time.Millisecond)
+		b.carrier.Tamper()
+		b.Tampered()
+		synctest.Wait()
+		if !b.carrier.Settling(vip) {
+			t.Error("b does not wait for lists any more")
+		}
 	})
 }
 

@@ -31,7 +31,7 @@ type kernel struct {
 	// has is what is installed.
 	has     map[netip.Addr]map[element]netip.Addr
 	stale   bool // interfaces or nodes have changed
-	made    bool // the tables are there
+	made    bool // the tables may be there
 	ifaces  []nft.CarryInterface
 	renewed time.Time
 	retry   time.Time
@@ -211,10 +211,10 @@ func (c *Carrying) install(now time.Time) {
 	c.settle(now)
 }
 
-// fail has everything written again.
+// fail has everything written again, after a while.
 func (c *Carrying) fail(now time.Time) {
 	k := &c.kernel
-	k.made, k.stale, k.retry = false, true, now.Add(retryPeriod)
+	k.stale, k.retry = true, now.Add(retryPeriod)
 	for addr := range k.has {
 		k.dirty[addr] = true
 	}
@@ -263,12 +263,16 @@ func (c *Carrying) prepare(now time.Time) bool {
 		macs = append(macs, of...)
 	}
 	slices.SortFunc(macs, func(a, b net.HardwareAddr) int { return strings.Compare(string(a), string(b)) })
-	if err := c.o.Carrier.Prepare(ifaces, macs); err != nil {
+	k.made = true
+	written, err := c.o.Carrier.Prepare(ifaces, macs)
+	if err != nil {
 		c.o.Log.Warn("tables for connections of other nodes not made", "error", err)
 		c.fail(now)
 		return false
 	}
-	k.made, k.stale, k.ifaces = true, false, ifaces
+	if k.stale, k.ifaces = false, ifaces; written {
+		k.renewed = time.Time{} // elements may be missing
+	}
 	return true
 }
 
