@@ -36,6 +36,18 @@ const (
 // ErrTooManyCarried says that connections beyond CarryLimit were left out.
 var ErrTooManyCarried = fmt.Errorf("more than %d connections to send on", CarryLimit)
 
+// LeftOutError says that Update has left connections out, and has done all else.
+type LeftOutError struct {
+	Carried []Carried
+	Why     error
+}
+
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("%d connections left out: %v", len(e.Carried), e.Why)
+}
+
+func (e *LeftOutError) Unwrap() error { return e.Why }
+
 // Carried is a connection that another node goes on serving: its packets are sent there.
 type Carried struct {
 	conntrack.Conn
@@ -69,8 +81,8 @@ type Carrier interface {
 	Settled(address netip.Addr) error
 	// Update adds, changes and removes connections. Each ends after CarryTime, unless it is
 	// added again. One that is in both is added. Those beyond CarryLimit, or on interfaces
-	// that are not prepared, are left out, with an error. ErrTampered says that the tables are
-	// not there: Prepare, and add all of them again.
+	// that are not prepared, are left out, with a LeftOutError. ErrTampered says that the tables
+	// are not there: Prepare, and add all of them again.
 	Update(add, remove []Carried) error
 	// Carried are the connections that the kernel has, also those of an earlier agent.
 	Carried() ([]Carried, error)
@@ -270,23 +282,31 @@ const batchOfCarried = 1024
 func (t *CarryTable) Update(add, remove []Carried) error {
 	t.conn.Lock()
 	defer t.conn.Unlock()
-	add, left := t.ofServed(add)
-	remove, _ = t.ofServed(remove)
+	add, out, why := t.ofServed(add)
+	remove, _, _ = t.ofServed(remove)
 	want, gone, err := encodeCarried(add, remove)
 	if err != nil {
 		return err
 	}
 	known := t.known
 	more, err := t.change(want, gone)
+	out = append(out, more...)
 	if err != nil && known {
 		// Somebody else has written elements, perhaps the agent before or after this one.
 		more, err = t.change(want, gone)
+		out = append(out, more...)
 	}
-	return errors.Join(err, left, more)
+	switch {
+	case err != nil:
+		return err
+	case len(out) > 0:
+		return &LeftOutError{out, cmp.Or(why, ErrTooManyCarried)}
+	}
+	return nil
 }
 
-// change writes elements. It returns also what was left out.
-func (t *CarryTable) change(want carryElements, gone []carryKey) (left, err error) {
+// change writes elements. It returns also what is beyond the limit, and takes that out of want.
+func (t *CarryTable) change(want carryElements, gone []carryKey) (out []Carried, err error) {
 	if !t.known {
 		if err := t.read(); err != nil {
 			return nil, err
@@ -294,7 +314,7 @@ func (t *CarryTable) change(want carryElements, gone []carryKey) (left, err erro
 	}
 	t.prune(time.Now())
 	gone = slices.DeleteFunc(slices.Clone(gone), func(k carryKey) bool { _, is := t.have[k]; return !is })
-	left = t.limit(want, t.most+len(gone))
+	out = t.limit(want, t.most+len(gone))
 	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
 	for len(gone)+len(keys) > 0 {
 		part := gone[:min(batchOfCarried, len(gone))]
@@ -302,23 +322,30 @@ func (t *CarryTable) change(want carryElements, gone []carryKey) (left, err erro
 		more := keys[:min(batchOfCarried-len(part), len(keys))]
 		keys = keys[len(more):]
 		if err := t.update(part, more, want); err != nil {
-			return left, err
+			return out, err
 		}
 	}
-	return left, nil
+	return out, nil
 }
 
-// ofServed returns those on interfaces that Prepare was called for.
-func (t *CarryTable) ofServed(all []Carried) ([]Carried, error) {
+// ofServed returns those on interfaces that Prepare was called for, and the others.
+func (t *CarryTable) ofServed(all []Carried) (served, out []Carried, why error) {
 	if t.prepared == "" {
-		return all, nil // as an earlier agent has left it
+		return all, nil, nil // as an earlier agent has left it
 	}
-	unknown := func(c Carried) bool { return !slices.Contains(t.served, c.Interface) }
-	i := slices.IndexFunc(all, unknown)
-	if i < 0 {
-		return all, nil
+	for _, c := range all {
+		if slices.Contains(t.served, c.Interface) {
+			served = append(served, c)
+			continue
+		}
+		out = append(out, c)
+		why = errUnprepared(c.Interface)
 	}
-	return slices.DeleteFunc(slices.Clone(all), unknown), fmt.Errorf("interface %q is not prepared for connections of other nodes", all[i].Interface)
+	return served, out, why
+}
+
+func errUnprepared(iface string) error {
+	return fmt.Errorf("interface %q is not prepared for connections of other nodes", iface)
 }
 
 // prune forgets what has expired, now and then.
@@ -336,23 +363,24 @@ func (t *CarryTable) prune(now time.Time) {
 	})
 }
 
-// limit leaves connections out of want that are beyond the most.
-func (t *CarryTable) limit(want carryElements, most int) error {
+// limit takes connections out of want that are beyond the most, and returns them.
+func (t *CarryTable) limit(want carryElements, most int) (out []Carried) {
 	if t.count+len(want) <= most {
 		return nil
 	}
 	n := t.count
-	var err error
-	for k := range want {
+	for k, via := range want {
 		if _, known := t.have[k]; known || !k.isConnection() {
 			continue
 		}
 		if n++; n > most {
 			delete(want, k)
-			err = ErrTooManyCarried
+			if c, ok := decodeCarried(k.set, []byte(k.key), []byte(via)); ok {
+				out = append(out, c)
+			}
 		}
 	}
-	return err
+	return out
 }
 
 func compareCarried(a, b carryKey) int {

@@ -1,7 +1,7 @@
 package nft
 
 import (
-	"fmt"
+	"cmp"
 	"net"
 	"net/netip"
 	"slices"
@@ -28,6 +28,7 @@ type FakeCarrier struct {
 	packets    uint64
 	prepared   bool
 	removed    bool
+	most       int // if not 0, instead of CarryLimit
 }
 
 type fakeCarried struct {
@@ -91,6 +92,13 @@ func (f *FakeCarrier) Removed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.removed
+}
+
+// SetMost sets how many connections are too many, instead of CarryLimit.
+func (f *FakeCarrier) SetMost(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.most = n
 }
 
 // SetFail sets Fail.
@@ -169,7 +177,8 @@ func (f *FakeCarrier) Settled(address netip.Addr) error {
 
 // Update is as Carrier.Update.
 func (f *FakeCarrier) Update(add, remove []Carried) error {
-	return f.change("update", func() (left error) {
+	return f.change("update", func() error {
+		var out LeftOutError
 		if _, _, err := encodeCarried(add, remove); err != nil {
 			return err
 		}
@@ -188,14 +197,17 @@ func (f *FakeCarrier) Update(add, remove []Carried) error {
 			_, known := f.carried[k]
 			switch {
 			case !f.serves(c.Interface):
-				left = fmt.Errorf("interface %q is not prepared for connections of other nodes", c.Interface)
-			case !known && len(f.carried) >= CarryLimit:
-				left = ErrTooManyCarried
+				out.Carried, out.Why = append(out.Carried, c), errUnprepared(c.Interface)
+			case !known && len(f.carried) >= cmp.Or(f.most, CarryLimit):
+				out.Carried, out.Why = append(out.Carried, c), ErrTooManyCarried
 			default:
 				f.carried[k] = fakeVia{c.Via, until}
 			}
 		}
-		return left
+		if len(out.Carried) > 0 {
+			return &out
+		}
+		return nil
 	})
 }
 

@@ -189,13 +189,18 @@ func TestCarryLimit(t *testing.T) {
 	n.SetCarryLimit(most)
 	all := some(most+10, "eth0")
 	n.must(n.Update(all[:most-5], nil))
-	if err := n.Update(all[most-5:], nil); !errors.Is(err, nft.ErrTooManyCarried) {
-		t.Errorf("beyond the limit: %v", err)
+	err := n.Update(all[most-5:], nil)
+	var out *nft.LeftOutError
+	if !errors.Is(err, nft.ErrTooManyCarried) || !errors.As(err, &out) {
+		t.Fatalf("beyond the limit: %v", err)
 	}
 	got, err := n.Carried()
 	n.must(err)
 	if len(got) != most {
 		t.Errorf("%d are carried", len(got))
+	}
+	if both := sortedCarried(append(slices.Clone(got), out.Carried...)); !slices.Equal(both, sortedCarried(all)) {
+		t.Errorf("%d are carried and %d left out, of %d", len(got), len(out.Carried), len(all))
 	}
 	n.must(n.Update(got, nil))
 	n.must(n.Update(nil, all))

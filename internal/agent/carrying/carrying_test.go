@@ -388,6 +388,41 @@ func TestTamperedWhileSettling(t *testing.T) {
 	})
 }
 
+// Of too many connections, as many go on as there is room for. It is not tried again all the time.
+func TestTooManyConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, "a", "b")
+		a, b := l.nodes["a"], l.nodes["b"]
+		b.carrier.SetMost(5)
+		a.Take(vip, claim(1, "", true))
+		a.change(false, vip, 0, 8)
+		after(time.Second)
+		l.move(t, vip, 2, "a", "b")
+		b.expect(t, "too many", vip, 0, 8, "[a:5]")
+		if got := b.Kept(vip); got.Connections != 5 {
+			t.Errorf("kept: %+v", got)
+		}
+		var mu sync.Mutex
+		updates := 0
+		b.carrier.SetFail(func(verb string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if verb == "update" || verb == "prepare" {
+				updates++
+			}
+			return nil
+		})
+		after(2 * time.Minute)
+		if most := int(2*time.Minute/renewPeriod) + 2; updates > most {
+			t.Errorf("%d changes in two minutes, want at most %d", updates, most)
+		}
+		b.expect(t, "two minutes later", vip, 0, 8, "[a:5]")
+		a.change(true, vip, 0, 4)
+		after(time.Second)
+		b.expect(t, "some have ended", vip, 0, 8, "[a:4]")
+	})
+}
+
 // A node that does not list, or does not answer on the segment, is told apart.
 func TestNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package carrying
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"net"
 	"net/netip"
@@ -31,6 +32,7 @@ type kernel struct {
 	// has is what is installed.
 	has     map[netip.Addr]map[element]netip.Addr
 	stale   bool // interfaces or nodes have changed
+	full    bool // some connections were left out
 	made    bool // the tables may be there
 	ifaces  []nft.CarryInterface
 	renewed time.Time
@@ -191,10 +193,23 @@ func (c *Carrying) install(now time.Time) {
 		changed[addr] = wanted
 	}
 	if len(add)+len(remove) > 0 {
-		if err := c.o.Carrier.Update(add, remove); err != nil {
+		err := c.o.Carrier.Update(add, remove)
+		var out *nft.LeftOutError
+		switch {
+		case errors.As(err, &out):
+			if !k.full {
+				c.o.Log.Warn("some connections are not handed to other nodes; their packets are reset", "connections", len(out.Carried), "error", out.Why)
+			}
+			k.full = true
+			for _, one := range out.Carried { // they are tried again with the next change
+				delete(changed[one.Service.Addr()], element{one.Conn, one.Interface})
+			}
+		case err != nil:
 			c.o.Log.Warn("connections not handed to other nodes", "error", err)
 			c.fail(now)
 			return
+		case renew:
+			k.full = false
 		}
 	}
 	for addr, wanted := range changed {
