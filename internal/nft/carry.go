@@ -48,6 +48,20 @@ func (e *LeftOutError) Error() string {
 
 func (e *LeftOutError) Unwrap() error { return e.Why }
 
+func (e *LeftOutError) add(why error, more ...Carried) {
+	if len(more) > 0 {
+		e.Carried, e.Why = append(e.Carried, more...), why
+	}
+}
+
+// err is e if something was left out.
+func (e *LeftOutError) err() error {
+	if len(e.Carried) == 0 {
+		return nil
+	}
+	return e
+}
+
 // Carried is a connection that another node goes on serving: its packets are sent there.
 type Carried struct {
 	conntrack.Conn
@@ -80,8 +94,8 @@ type Carrier interface {
 	Settle(address netip.Addr, d time.Duration) error
 	Settled(address netip.Addr) error
 	// Update adds, changes and removes connections. Each ends after CarryTime, unless it is
-	// added again. One that is in both is added. Those beyond CarryLimit, or on interfaces
-	// that are not prepared, are left out, with a LeftOutError. ErrTampered says that the tables
+	// added again. One that is in both is added. Those beyond CarryLimit, on interfaces that are
+	// not prepared, or that no element can be made of, are left out, with a LeftOutError. ErrTampered says that the tables
 	// are not there: Prepare, and add all of them again.
 	Update(add, remove []Carried) error
 	// Carried are the connections that the kernel has, also those of an earlier agent.
@@ -282,27 +296,22 @@ const batchOfCarried = 1024
 func (t *CarryTable) Update(add, remove []Carried) error {
 	t.conn.Lock()
 	defer t.conn.Unlock()
-	add, out, why := t.ofServed(add)
+	add, unserved, why := t.ofServed(add)
 	remove, _, _ = t.ofServed(remove)
-	want, gone, err := encodeCarried(add, remove)
-	if err != nil {
-		return err
-	}
+	want, gone, out := encodeCarried(add, remove)
+	out.add(why, unserved...)
 	known := t.known
 	more, err := t.change(want, gone)
-	out = append(out, more...)
+	out.add(ErrTooManyCarried, more...)
 	if err != nil && known {
 		// Somebody else has written elements, perhaps the agent before or after this one.
 		more, err = t.change(want, gone)
-		out = append(out, more...)
+		out.add(ErrTooManyCarried, more...)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(out) > 0:
-		return &LeftOutError{out, cmp.Or(why, ErrTooManyCarried)}
 	}
-	return nil
+	return out.err()
 }
 
 // change writes elements. It returns also what is beyond the limit, and takes that out of want.

@@ -101,11 +101,8 @@ func (t *CarryTable) define(interfaces []string, chains []carryChain, nodes []ne
 		return err
 	}
 	for part := range slices.Chunk(kept, batchOfCarried) {
-		want, _, err := encodeCarried(part, nil)
-		if err == nil {
-			err = t.update(nil, slices.Collect(maps.Keys(want)), want)
-		}
-		if err != nil {
+		want, _, _ := encodeCarried(part, nil)
+		if err := t.update(nil, slices.Collect(maps.Keys(want)), want); err != nil {
 			return err
 		}
 	}

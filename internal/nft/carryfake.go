@@ -178,10 +178,7 @@ func (f *FakeCarrier) Settled(address netip.Addr) error {
 // Update is as Carrier.Update.
 func (f *FakeCarrier) Update(add, remove []Carried) error {
 	return f.change("update", func() error {
-		var out LeftOutError
-		if _, _, err := encodeCarried(add, remove); err != nil {
-			return err
-		}
+		_, _, out := encodeCarried(add, remove)
 		switch {
 		case len(add)+len(remove) == 0:
 			return nil
@@ -196,18 +193,16 @@ func (f *FakeCarrier) Update(add, remove []Carried) error {
 			k := fakeCarried{c.Conn, c.Interface}
 			_, known := f.carried[k]
 			switch {
+			case slices.Contains(out.Carried, c):
 			case !f.serves(c.Interface):
-				out.Carried, out.Why = append(out.Carried, c), errUnprepared(c.Interface)
+				out.add(errUnprepared(c.Interface), c)
 			case !known && len(f.carried) >= cmp.Or(f.most, CarryLimit):
-				out.Carried, out.Why = append(out.Carried, c), ErrTooManyCarried
+				out.add(ErrTooManyCarried, c)
 			default:
 				f.carried[k] = fakeVia{c.Via, until}
 			}
 		}
-		if len(out.Carried) > 0 {
-			return &out
-		}
-		return nil
+		return out.err()
 	})
 }
 

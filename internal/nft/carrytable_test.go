@@ -227,9 +227,12 @@ func TestWhatCannotBeCarried(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		if err := n.Update([]nft.Carried{bad}, nil); err == nil {
+		var out *nft.LeftOutError
+		if err := n.Update([]nft.Carried{bad, good}, nil); !errors.As(err, &out) || !slices.Equal(out.Carried, []nft.Carried{bad}) {
 			t.Errorf("%s is accepted: %v", what, bad)
 		}
+		n.has(good)
+		n.must(n.Update(nil, []nft.Carried{bad, good}))
 	}
 	n.has()
 	if _, err := n.Prepare([]nft.CarryInterface{{Name: "eth0", Ports: []string{"eth1"}}}, nil); err == nil {
