@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -44,6 +43,8 @@ type connections struct {
 	keepDefault, grace time.Duration
 	// preparing are addresses that are about to be taken, since when and for which claim.
 	preparing map[netip.Addr]preparation
+	// moves have happened, and their events wait for the number of connections.
+	moves []move
 	// carriedTold is what was reported, and carriedAt when.
 	carriedTold []v1alpha1.CarriedAddress
 	carriedAt   time.Time
@@ -113,6 +114,7 @@ func (a *agent) noteCarrying() {
 	for addr := range a.preparing {
 		a.dirty[addr] = true
 	}
+	a.reportMoves(time.Now())
 }
 
 // keepLimit is for how long connections of addr are kept after a move; 0: they are not.
@@ -266,40 +268,6 @@ func (a *agent) awaitsConnections(now time.Time) bool {
 		a.log.Info("stopping: waiting for connections to end", "connections", n, "at most", a.grace)
 	}
 	return n > 0
-}
-
-// keptSentence says what becomes of established connections of addr, which came from last.
-func (a *agent) keptSentence(addr netip.Addr, last string) string {
-	var why string
-	kept := carrying.Kept{}
-	if a.carrying != nil {
-		kept = a.carrying.Kept(addr)
-	}
-	_, member := a.members[last]
-	switch {
-	case !member:
-		return ""
-	case a.carrying == nil:
-		why = "agents do not gossip"
-	case a.directory.placed(addr):
-		why = "a cloud leads the address to one node at a time"
-	case a.keepLimit(addr) == 0:
-		why = "the limit is 0"
-	case kept.Connections > 0 || !kept.Unlisted && !kept.Unreachable:
-		text := fmt.Sprintf(" %d established connections are kept.", kept.Connections)
-		if kept.Connections == 1 {
-			text = " 1 established connection is kept."
-		}
-		if len(a.directory.routes(addr)) > 0 {
-			text += " Connections that routers lead to another node are not."
-		}
-		return text
-	case kept.Unreachable:
-		why = fmt.Sprintf("node %s does not answer on the interface", last)
-	default:
-		why = fmt.Sprintf("the agent of node %s did not list them", last)
-	}
-	return " Established connections are not kept: " + why + "."
 }
 
 // tickCarried has the Agent object say how many connections are carried. They end all the time:

@@ -90,9 +90,17 @@ func (r *running) lastWant() (w moves.Want, ok bool) {
 }
 
 // An address that is handed over waits for the list of the former node's connections, but not
-// for long.
+// for long. The event waits a little longer.
 func TestLoopKeepsConnections(t *testing.T) {
-	for name, lists := range map[string]bool{"listed": true, "not listed": false} {
+	for name, c := range map[string]struct {
+		lists bool
+		after time.Duration // the address waits
+		event string
+	}{
+		"listed":      {true, 0, " 2 established connections are kept."},
+		"listed late": {true, preparePatience + renewPeriod, " 2 established connections are kept."},
+		"not listed":  {false, preparePatience + renewPeriod, " Established connections are not kept: the agent of node b did not list them."},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, carrier, _ := startCarrying(t, 0, member.Claim{Key: member.Addr(vip), Node: "b", Epoch: 4, Up: true})
@@ -109,30 +117,33 @@ func TestLoopKeepsConnections(t *testing.T) {
 				if !ok || w.Addresses[vip] != 5 {
 					t.Fatalf("b was asked for %+v", w)
 				}
-				want := "the agent of node b did not list them"
-				if lists {
-					want = " 2 established connections are kept."
+				if c.after > 0 {
+					after(c.after)
+					r.has("taken", true)
+					same(t, "events while it is not known what is kept", r.events(), "[]")
+				}
+				if c.lists {
 					r.group.write("b", moves.Page{Stream: w.Stream, Series: 1, Neighbours: []moves.Neighbour{{Addr: netip.MustParseAddr("192.0.2.2"), MAC: [6]byte(macs["b"])}},
 						Parts: []moves.Part{{Address: vip, Epoch: 5, Whole: true, Done: true, Released: -1, Add: []conntrack.Conn{visit(1000), visit(1001)}}}}.Encode())
 					after(50 * time.Millisecond)
 				} else {
-					after(preparePatience + renewPeriod)
+					after(keptPatience)
 				}
 				r.has("taken", true)
-				if via, ok := carrier.Receive("eth0", stranger, visit(1000)); ok != lists || lists && via.String() != "192.0.2.2" {
+				if via, ok := carrier.Receive("eth0", stranger, visit(1000)); ok != c.lists || c.lists && via.String() != "192.0.2.2" {
 					t.Errorf("its packets go to %s, %t", via, ok)
 				}
-				if got := r.messages(); !strings.Contains(got, want) {
-					t.Errorf("events %q do not say %q", got, want)
+				if got := r.messages(); !strings.HasSuffix(got, c.event) || strings.Count(got, "\n") > 0 {
+					t.Errorf("events %q, not one that ends in %q", got, c.event)
 				}
 				after(5 * time.Second)
 				reported := 0
-				if lists {
+				if c.lists {
 					reported = 1
 				}
 				r.reporter.mu.Lock()
 				defer r.reporter.mu.Unlock()
-				if carried := r.reporter.status.Carried; len(carried) != reported || lists && (carried[0].Node != "b" || carried[0].Connections != 2) {
+				if carried := r.reporter.status.Carried; len(carried) != reported || c.lists && (carried[0].Node != "b" || carried[0].Connections != 2) {
 					t.Errorf("the Agent object says %+v", carried)
 				}
 			})

@@ -218,6 +218,7 @@ func (a *agent) left(now time.Time) bool {
 		return false
 	}
 	a.leases.EndAll()
+	a.reportMoves(now.Add(keptPatience))
 	for addr := range a.held {
 		a.falling = append(a.falling, addr)
 	}

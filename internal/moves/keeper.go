@@ -280,6 +280,21 @@ func (p *peer) end(addr netip.Addr, epoch uint64) {
 	p.over[addr], p.stale = epoch, true
 }
 
+// Listed says whether a node has listed what it has of addr.
+func (k *Keeper) Listed(addr netip.Addr, node string) bool {
+	c, own := k.own[addr]
+	if !own || c.Limit <= 0 {
+		return true
+	}
+	p := k.peers[node]
+	return p != nil && p.listed(addr, c.Epoch)
+}
+
+func (p *peer) listed(addr netip.Addr, epoch uint64) bool {
+	l := p.lists[addr]
+	return p.over[addr] == epoch || l != nil && l.epoch == epoch && l.done
+}
+
 // Heard says whether all nodes whose agents are there have listed what they have of addr, and
 // whether they did so after they gave it up.
 func (k *Keeper) Heard(addr netip.Addr) (listed, final bool) {
@@ -289,12 +304,11 @@ func (k *Keeper) Heard(addr netip.Addr) (listed, final bool) {
 	}
 	listed, final = true, true
 	for _, p := range k.peers {
-		l := p.lists[addr]
 		if !p.member || p.over[addr] == c.Epoch {
 			continue
 		}
-		ok := l != nil && l.epoch == c.Epoch && l.done
-		listed, final = listed && ok, final && ok && l.final
+		ok := p.listed(addr, c.Epoch)
+		listed, final = listed && ok, final && ok && p.lists[addr].final
 	}
 	return listed, final
 }

@@ -104,9 +104,10 @@ type state struct {
 type Kept struct {
 	// Connections are handed to the nodes that have them.
 	Connections int
-	// Unlisted: the former node has not listed its connections. Unreachable: it has, but does
-	// not answer on the interface.
-	Unlisted, Unreachable bool
+	// Unlisted: the former node has not listed its connections. Pending: it has, but is still
+	// looked for, or the kernel does not have them yet. Unreachable: it does not answer on the
+	// interface.
+	Unlisted, Pending, Unreachable bool
 }
 
 // told is what is reported.
@@ -220,11 +221,13 @@ func (c *Carrying) Ready(addr netip.Addr, epoch uint64) bool {
 	return ok && s.ready && s.epoch == epoch
 }
 
-// Kept is what has become of the connections of an address.
-func (c *Carrying) Kept(addr netip.Addr) Kept {
+// Kept is what has become of the connections of an address since it was taken, if anything is
+// known.
+func (c *Carrying) Kept(addr netip.Addr, epoch uint64) (Kept, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state[addr].kept
+	s, ok := c.state[addr]
+	return s.kept, ok && s.epoch == epoch
 }
 
 // Carried are the connections that this node hands to others, by address and node, and how many

@@ -262,6 +262,13 @@ func (n *fakeNode) expect(t *testing.T, what string, to netip.Addr, from, count 
 	}
 }
 
+// kept is what is known about the last claim.
+func (n *fakeNode) kept(addr netip.Addr) Kept {
+	n.Carrying.mu.Lock()
+	defer n.Carrying.mu.Unlock()
+	return n.state[addr].kept
+}
+
 func TestCarrying(t *testing.T) {
 	for name, addr := range map[string]netip.Addr{"IPv4": vip, "IPv6": vip6} {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +283,7 @@ func TestCarrying(t *testing.T) {
 				if _, isCarried := b.carrier.Receive("eth0", mac("a"), conn(addr, 0)); isCarried {
 					t.Error("a packet of a node is sent on")
 				}
-				if got := b.Kept(addr); got.Connections != 10 || got.Unlisted || got.Unreachable {
+				if got := b.kept(addr); got.Connections != 10 || got.Unlisted || got.Unreachable {
 					t.Errorf("kept: %+v", got)
 				}
 				if n := a.Listed(); n != 10 {
@@ -399,7 +406,7 @@ func TestTooManyConnections(t *testing.T) {
 		after(time.Second)
 		l.move(t, vip, 2, "a", "b")
 		b.expect(t, "too many", vip, 0, 8, "[a:5]")
-		if got := b.Kept(vip); got.Connections != 5 {
+		if got := b.kept(vip); got.Connections != 5 {
 			t.Errorf("kept: %+v", got)
 		}
 		var mu sync.Mutex
@@ -436,15 +443,18 @@ func TestNotKept(t *testing.T) {
 		after(time.Second)
 		b.Take(vip, claim(2, "a", false))
 		after(time.Second)
-		if got := b.Kept(vip); b.Ready(vip, 2) || !got.Unlisted {
+		if got := b.kept(vip); b.Ready(vip, 2) || !got.Unlisted {
 			t.Errorf("a does not hear: %+v", got)
 		}
 		a.mu.Lock()
 		a.deaf = false
 		a.mu.Unlock()
 		after(10 * time.Second)
-		if got := b.Kept(vip); !b.Ready(vip, 2) || got.Connections != 3 {
+		if got := b.kept(vip); !b.Ready(vip, 2) || got.Connections != 3 {
 			t.Errorf("a hears: %+v", got)
+		}
+		if _, ok := b.Kept(vip, 3); ok {
+			t.Error("it is said to be known what a later claim keeps")
 		}
 		b.Drop(vip)
 		far := link.Link{Name: "eth0", Index: 2, Up: true, MAC: mac("b"), Prefixes: []netip.Prefix{netip.MustParsePrefix("203.0.113.2/24")}}
@@ -452,7 +462,7 @@ func TestNotKept(t *testing.T) {
 		after(2 * remembered)
 		b.Take(vip, claim(3, "a", false))
 		after(10 * time.Second)
-		if got := b.Kept(vip); !b.Ready(vip, 3) || got.Connections != 0 || !got.Unreachable {
+		if got := b.kept(vip); !b.Ready(vip, 3) || got.Connections != 0 || !got.Unreachable {
 			t.Errorf("a is on another segment: %+v", got)
 		}
 	})

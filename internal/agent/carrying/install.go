@@ -399,7 +399,8 @@ func (c *Carrying) stateOf(addr netip.Addr) *state {
 	}
 	listed, _ := c.keeper.Heard(addr)
 	f := c.kernel.flows[addr]
-	kept := Kept{Connections: len(c.installed(addr)), Unlisted: !listed}
-	kept.Unreachable = kept.Connections == 0 && f != nil && f.counts[claim.From] > 0
-	return &state{r.epoch, listed && c.found(addr) && !c.kernel.dirty[addr] && (!r.settles || !r.settleUntil.IsZero()), kept}
+	installed := c.found(addr) && !c.kernel.dirty[addr]
+	kept := Kept{Connections: len(c.installed(addr)), Unlisted: claim.From != "" && !c.keeper.Listed(addr, claim.From), Pending: !installed}
+	kept.Unreachable = installed && kept.Connections == 0 && f != nil && f.counts[claim.From] > 0
+	return &state{r.epoch, listed && installed && (!r.settles || !r.settleUntil.IsZero()), kept}
 }
