@@ -100,6 +100,9 @@ type Carrier interface {
 	Update(add, remove []Carried) error
 	// Carried are the connections that the kernel has, also those of an earlier agent.
 	Carried() ([]Carried, error)
+	// Leftover says whether there are tables, also of an earlier agent, and which hardware
+	// addresses are a node's in them.
+	Leftover() (nodes []net.HardwareAddr, there bool, err error)
 	// Packets is how many have been carried.
 	Packets() (uint64, error)
 	// Remove removes all of it.
@@ -248,6 +251,31 @@ func (t *CarryTable) Carried() ([]Carried, error) {
 		return nil, err
 	}
 	return t.decode(), nil
+}
+
+// Leftover is as Carrier.Leftover.
+func (t *CarryTable) Leftover() (nodes []net.HardwareAddr, there bool, err error) {
+	t.conn.Lock()
+	defer t.conn.Unlock()
+	sets, err := t.conn.GetSets(carryTable)
+	if err != nil && !isNotFound(err) {
+		return nil, false, fmt.Errorf("list nftables sets: %w", err)
+	}
+	for _, s := range sets {
+		if s.Name != nodesSet().Name {
+			continue
+		}
+		elems, err := t.conn.GetSetElements(s)
+		if err != nil {
+			return nil, true, fmt.Errorf("read set %s: %w", s.Name, err)
+		}
+		for _, e := range elems {
+			if len(e.Key) == 6 {
+				nodes = append(nodes, net.HardwareAddr(e.Key))
+			}
+		}
+	}
+	return nodes, len(sets) > 0, nil
 }
 
 func (t *CarryTable) decode() []Carried {

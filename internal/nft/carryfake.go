@@ -220,6 +220,16 @@ func (f *FakeCarrier) Carried() ([]Carried, error) {
 	return out, nil
 }
 
+// Leftover is as Carrier.Leftover.
+func (f *FakeCarrier) Leftover() (nodes []net.HardwareAddr, there bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.prepared {
+		return nil, false, nil
+	}
+	return slices.Clone(f.nodes), true, nil
+}
+
 // Packets is as Carrier.Packets.
 func (f *FakeCarrier) Packets() (uint64, error) {
 	f.mu.Lock()

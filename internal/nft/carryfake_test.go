@@ -3,6 +3,7 @@ package nft_test
 import (
 	"errors"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,8 +44,17 @@ func TestCarriersAreTheSame(t *testing.T) {
 			if err := c.Settle(vip[0], time.Second); !errors.Is(err, nft.ErrTampered) {
 				t.Errorf("before Prepare: %v", err)
 			}
+			leftover := func(want bool) {
+				t.Helper()
+				got, there, err := c.Leftover()
+				if err != nil || there != want || want && (len(got) != 1 || !slices.Equal(got[0], nodes[0])) || !want && len(got) > 0 {
+					t.Errorf("nodes are %v, there %t (%v), want %t", got, there, err, want)
+				}
+			}
+			leftover(false)
 			prepare(true, eth0)
 			prepare(false, eth0)
+			leftover(true)
 			must(c.Update(all, nil))
 			must(c.Update(all, nil))
 			must(c.Update(all[:5], all))
@@ -67,6 +77,7 @@ func TestCarriersAreTheSame(t *testing.T) {
 			carried(20)
 			must(c.Remove())
 			carried(0)
+			leftover(false)
 			must(c.Close())
 		})
 	}

@@ -430,6 +430,66 @@ func TestTooManyConnections(t *testing.T) {
 	})
 }
 
+// An agent that starts does not know all nodes at once. What comes from one of them is not handed
+// on a second time, though.
+func TestNextAgentKnowsNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, "a", "b", "c")
+		a, b := l.nodes["a"], l.nodes["b"]
+		a.Take(vip, claim(1, "", true))
+		a.change(false, vip, 0, 3)
+		after(time.Second)
+		l.move(t, vip, 2, "a", "b")
+		b.end()
+		b = l.start(t, "b")
+		b.Take(vip, claim(2, "", true))
+		// Others are met one after the other.
+		b.Members(map[string][]net.HardwareAddr{"b": {mac("b")}}, map[string]bool{})
+		after(time.Second)
+		b.expect(t, "the next agent", vip, 0, 3, "[a:3]")
+		for _, name := range []string{"a", "c"} {
+			if _, again := b.carrier.Receive("eth0", mac(name), conn(vip, 0)); again {
+				t.Errorf("a packet of node %s is handed on", name)
+			}
+		}
+		// When nothing is left of the earlier agent, it counts what is known now.
+		a.change(true, vip, 0, 3)
+		l.members()
+		after(time.Minute)
+		b.Members(map[string][]net.HardwareAddr{"a": {mac("a")}, "b": {mac("b")}}, map[string]bool{"a": true})
+		a.Take(vip6, claim(1, "", true))
+		a.change(false, vip6, 0, 1)
+		after(time.Second)
+		l.move(t, vip6, 2, "a", "b")
+		if _, nodes := b.carrier.Prepared(); len(nodes) != 2 {
+			t.Errorf("nodes are %v", nodes)
+		}
+	})
+}
+
+// Tables that an earlier agent has left are removed when nothing comes into them.
+func TestEmptyTablesAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, "a", "b")
+		a, b := l.nodes["a"], l.nodes["b"]
+		a.Take(vip, claim(1, "", true))
+		after(time.Second)
+		l.move(t, vip, 2, "a", "b") // without connections
+		b.end()
+		b = l.start(t, "b")
+		b.Take(vip, claim(2, "", true))
+		l.members()
+		after(removeAfter / 2)
+		if b.carrier.Removed() {
+			t.Error("they are removed at once")
+		}
+		after(removeAfter)
+		if !b.carrier.Removed() {
+			t.Error("empty tables are left")
+		}
+	})
+}
+
 // A node that does not list, or does not answer on the segment, is told apart.
 func TestNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

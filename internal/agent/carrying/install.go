@@ -1,6 +1,7 @@
 package carrying
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"maps"
@@ -30,11 +31,13 @@ const (
 type kernel struct {
 	flows map[netip.Addr]*flows
 	// has is what is installed.
-	has     map[netip.Addr]map[element]netip.Addr
-	stale   bool // interfaces or nodes have changed
-	full    bool // some connections were left out
-	made    bool // the tables may be there
-	ifaces  []nft.CarryInterface
+	has    map[netip.Addr]map[element]netip.Addr
+	stale  bool // interfaces or nodes have changed
+	full   bool // some connections were left out
+	made   bool // the tables may be there
+	ifaces []nft.CarryInterface
+	// nodes are hardware addresses that the earlier agent knew, while there is something of it.
+	nodes   []net.HardwareAddr
 	renewed time.Time
 	retry   time.Time
 	needed  time.Time // when they were last
@@ -61,11 +64,20 @@ func (k *kernel) reset() {
 
 // inherit takes over what an earlier agent of this node has left.
 func (c *Carrying) inherit() {
+	now := time.Now()
+	nodes, there, err := c.o.Carrier.Leftover()
+	if err != nil {
+		c.o.Log.Warn("tables for connections of other nodes not read", "error", err)
+	}
+	c.kernel.nodes = nodes
+	c.kernel.made, c.kernel.needed = there || err != nil, now // they are removed if nothing comes into them
 	left, err := c.o.Carrier.Carried()
-	if err != nil || len(left) == 0 {
+	if err != nil {
+		c.o.Log.Warn("connections that the previous agent handed to other nodes were not read; the kernel forgets them within a minute", "error", err)
+	}
+	if len(left) == 0 {
 		return
 	}
-	now := time.Now()
 	byVia := map[netip.Addr][]conntrack.Conn{}
 	seen := map[conntrack.Conn]bool{}
 	for _, e := range left {
@@ -273,11 +285,16 @@ func (c *Carrying) prepare(now time.Time) bool {
 	if k.made && same && !k.stale {
 		return true
 	}
-	var macs []net.HardwareAddr
+	// What comes from a node was handed on already, also from one that is not known yet.
+	if len(k.has) == 0 {
+		k.nodes = nil
+	}
+	macs := slices.Clone(k.nodes)
 	for _, of := range c.nodes {
 		macs = append(macs, of...)
 	}
-	slices.SortFunc(macs, func(a, b net.HardwareAddr) int { return strings.Compare(string(a), string(b)) })
+	slices.SortFunc(macs, func(a, b net.HardwareAddr) int { return bytes.Compare(a, b) })
+	macs = slices.CompactFunc(macs, func(a, b net.HardwareAddr) bool { return bytes.Equal(a, b) })
 	k.made = true
 	written, err := c.o.Carrier.Prepare(ifaces, macs)
 	if err != nil {
