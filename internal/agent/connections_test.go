@@ -29,7 +29,7 @@ type fakeTracking struct {
 	conns []conntrack.Conn
 }
 
-func (f *fakeTracking) List(func(netip.Addr) bool) ([]conntrack.Conn, error) {
+func (f *fakeTracking) List(func(netip.Addr) bool, func(conntrack.Conn) conntrack.Rank) ([]conntrack.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.conns, nil

@@ -16,6 +16,9 @@ const (
 	// Reread is how often the connections are read again that are listed, in case that a
 	// change was lost.
 	Reread = 15 * time.Second
+	// rereadLost is the least time between readings because changes were lost: on a busy node,
+	// more may be lost during each.
+	rereadLost = time.Second
 )
 
 // Lister is the side of a former node: it knows the connections that this node has, and lists
@@ -159,7 +162,7 @@ func (l *Lister) Following() []netip.Addr { return slices.Collect(maps.Keys(l.ta
 func (l *Lister) Unread(now time.Time) bool {
 	for addr, t := range l.tables {
 		switch {
-		case t.read.IsZero(), !l.here[addr] && t.read.Before(l.released[addr]), now.Sub(t.read) >= Reread, t.lost:
+		case t.read.IsZero(), !l.here[addr] && t.read.Before(l.released[addr]), now.Sub(t.read) >= Reread, t.lost && now.Sub(t.read) >= rereadLost:
 			return true
 		}
 	}
@@ -174,8 +177,27 @@ func (l *Lister) Begin() {
 	}
 }
 
+// Rank says which connections a reading that begins now is to find in any case, those that are
+// known, and which it is not to find. It may be called from any goroutine.
+func (l *Lister) Rank() func(conntrack.Conn) conntrack.Rank {
+	known := map[conntrack.Conn]bool{}
+	for _, t := range l.tables {
+		maps.Copy(known, t.conns)
+	}
+	local := l.Local
+	return func(c conntrack.Conn) conntrack.Rank {
+		switch {
+		case local(c.Client.Addr()):
+			return conntrack.Unwanted
+		case known[c]:
+			return conntrack.Known
+		}
+		return conntrack.Other
+	}
+}
+
 // Read takes over what a reading has found that began at that time, of the addresses that were
-// followed then.
+// followed then. What it has not found is gone, if it was known.
 func (l *Lister) Read(followed []netip.Addr, found []conntrack.Conn, begun time.Time) {
 	now := map[netip.Addr]map[conntrack.Conn]bool{}
 	for _, addr := range followed {

@@ -377,6 +377,24 @@ func TestLongLists(t *testing.T) {
 	c.expect("a long list", fmt.Sprintf("a:%d", MaxListed))
 }
 
+// A reading finds what is known in any case, and nothing of clients on this node.
+func TestRank(t *testing.T) {
+	l := NewLister()
+	l.Local = func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
+	l.Want("b", Want{Stream: 1, Addresses: map[netip.Addr]uint64{vip4: 1}})
+	l.Begin()
+	l.Read(l.Following(), conns(vip4, 0, 3), time.Unix(1000, 0))
+	pod := conn(vip4, 1)
+	pod.Client = netip.MustParseAddrPort("10.0.0.1:1025")
+	rank := l.Rank()
+	l.Change([]conntrack.Change{{Conn: conn(vip4, 3)}}) // which must not matter to it
+	for c, want := range map[conntrack.Conn]conntrack.Rank{conn(vip4, 2): conntrack.Known, conn(vip4, 3): conntrack.Other, pod: conntrack.Unwanted} {
+		if got := rank(c); got != want {
+			t.Errorf("%v has rank %d, want %d", c, got, want)
+		}
+	}
+}
+
 // Nothing is listed before the connections were read.
 func TestUnread(t *testing.T) {
 	l := NewLister()

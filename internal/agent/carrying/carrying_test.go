@@ -44,6 +44,8 @@ type fakeNode struct {
 	letters []member.Letter
 	mail    chan struct{}
 	deaf    bool // letters to it get lost
+	reads   int  // of its connections
+	unread  error
 }
 
 // fakeLAN is what connects nodes.
@@ -142,9 +144,12 @@ func (n *fakeNode) Ask(ctx context.Context, _ string, addr, _ netip.Addr, at net
 func (n *fakeNode) Close() {}
 
 // List and Watch are of Connections.
-func (n *fakeNode) List(of func(netip.Addr) bool) (out []conntrack.Conn, err error) {
+func (n *fakeNode) List(of func(netip.Addr) bool, _ func(conntrack.Conn) conntrack.Rank) (out []conntrack.Conn, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.reads++; n.unread != nil {
+		return nil, n.unread
+	}
 	for c := range n.conns {
 		if of(c.Service.Addr()) {
 			out = append(out, c)
@@ -487,6 +492,44 @@ func TestEmptyTablesAreLeft(t *testing.T) {
 		if !b.carrier.Removed() {
 			t.Error("empty tables are left")
 		}
+	})
+}
+
+// A kernel that loses changes, or does not list connections, is not asked all the time.
+func TestReadingIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, "a", "b")
+		a, b := l.nodes["a"], l.nodes["b"]
+		a.Take(vip, claim(1, "", true))
+		a.change(false, vip, 0, 3)
+		after(time.Second)
+		l.move(t, vip, 2, "a", "b")
+		reads := func() int {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			n := a.reads
+			a.reads = 0
+			return n
+		}
+		reads()
+		for range 50 { // more than can be heard
+			a.mu.Lock()
+			watcher := a.watcher
+			a.mu.Unlock()
+			go watcher([]conntrack.Change{{Conn: conn(vip, 0)}, {Lost: true}})
+			after(100 * time.Millisecond)
+		}
+		if n := reads(); n < 3 || n > 6 {
+			t.Errorf("%d readings in five seconds", n)
+		}
+		a.mu.Lock()
+		a.unread = errors.New("not now")
+		a.mu.Unlock()
+		after(moves.Reread + 5*time.Second)
+		if n := reads(); n < 3 || n > 21 {
+			t.Errorf("%d readings of a kernel that does not list", n)
+		}
+		b.expect(t, "what was known is kept", vip, 0, 3, "[a:3]")
 	})
 }
 
