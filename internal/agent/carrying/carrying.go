@@ -353,7 +353,7 @@ func (c *Carrying) step(ctx context.Context, mail Mail, now time.Time) (busy boo
 	c.compute()
 	c.look(ctx, now)
 	c.install(now)
-	return c.publish() || len(c.lister.Following()) > 0
+	return c.publish(now) || len(c.lister.Following()) > 0
 }
 
 // random is a number that nobody can guess, and never 0.

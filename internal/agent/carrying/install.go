@@ -321,7 +321,7 @@ func (c *Carrying) settle(now time.Time) {
 				c.o.Log.Warn("packets of unknown connections are reset while an address moves", "address", addr, "error", err)
 			}
 		}
-		_, final := c.keeper.Heard(addr)
+		_, final := c.keeper.Heard(addr, now)
 		switch {
 		case r.up && final && c.found(addr):
 			if err := c.o.Carrier.Settled(addr); err != nil {
@@ -352,7 +352,7 @@ func (c *Carrying) found(addr netip.Addr) bool {
 }
 
 // publish says what the loop may ask for, and whether there is more to do soon.
-func (c *Carrying) publish() (busy bool) {
+func (c *Carrying) publish(now time.Time) (busy bool) {
 	t := told{listed: c.lister.Listed()}
 	for addr, f := range c.kernel.flows {
 		counts := map[string]int{}
@@ -371,7 +371,7 @@ func (c *Carrying) publish() (busy bool) {
 	})
 	states := map[netip.Addr]*state{}
 	for addr := range c.dirty {
-		states[addr] = c.stateOf(addr)
+		states[addr] = c.stateOf(addr, now)
 	}
 	clear(c.dirty)
 	c.mu.Lock()
@@ -408,13 +408,13 @@ func (c *Carrying) installed(addr netip.Addr) map[conntrack.Conn]bool {
 }
 
 // stateOf is what the loop may ask about addr; nil if it is not here.
-func (c *Carrying) stateOf(addr netip.Addr) *state {
+func (c *Carrying) stateOf(addr netip.Addr, now time.Time) *state {
 	claim, own := c.keeper.Own(addr)
 	r := c.up[addr]
 	if !own || r == nil {
 		return nil
 	}
-	listed, _ := c.keeper.Heard(addr)
+	listed, _ := c.keeper.Heard(addr, now)
 	f := c.kernel.flows[addr]
 	installed := c.found(addr) && !c.kernel.dirty[addr]
 	kept := Kept{Connections: len(c.installed(addr)), Unlisted: claim.From != "" && !c.keeper.Listed(addr, claim.From), Pending: !installed}
