@@ -16,6 +16,11 @@ const (
 	// Reread is how often the connections are read again that are listed, in case that a
 	// change was lost.
 	Reread = 15 * time.Second
+	// releasedFor is for how long it is remembered when an address was given up: longer than
+	// connections are kept.
+	releasedFor = 24 * time.Hour
+	// maxClean is of how many addresses it is remembered that they have no connections here.
+	maxClean = 1 << 14
 	// rereadLost is the least time between readings because changes were lost: on a busy node,
 	// more may be lost during each.
 	rereadLost = time.Second
@@ -32,6 +37,7 @@ type Lister struct {
 
 	here     map[netip.Addr]bool
 	released map[netip.Addr]time.Time
+	pruned   time.Time // when old ones of these were forgotten
 	// clean addresses have no connections here, and get none: they were not here since.
 	clean  map[netip.Addr]bool
 	tables map[netip.Addr]*table
@@ -80,10 +86,16 @@ func (l *Lister) Hold(addr netip.Addr) {
 
 // Release says that it does not any more.
 func (l *Lister) Release(addr netip.Addr, now time.Time) {
-	if l.here[addr] {
-		delete(l.here, addr)
-		l.released[addr] = now
+	if !l.here[addr] {
+		return
 	}
+	delete(l.here, addr)
+	l.released[addr] = now
+	if now.Sub(l.pruned) < time.Hour {
+		return
+	}
+	l.pruned = now
+	maps.DeleteFunc(l.released, func(addr netip.Addr, at time.Time) bool { return l.tables[addr] == nil && now.Sub(at) >= releasedFor })
 }
 
 // Pin has the connections of addresses known, besides those that are asked for: these and no
@@ -364,6 +376,9 @@ func (l *Lister) part(addr netip.Addr, w *listing, listed *int, now time.Time) (
 	}
 	w.begun, w.final, w.over = true, p.Final, p.Over
 	if p.Over {
+		if len(l.clean) >= maxClean { // who asks again costs a reading, no more
+			clear(l.clean)
+		}
 		l.clean[addr] = true
 	}
 	return p, true

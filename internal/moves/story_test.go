@@ -449,6 +449,33 @@ func TestRank(t *testing.T) {
 	}
 }
 
+// What is remembered of addresses that come and go is bounded.
+func TestListerForgets(t *testing.T) {
+	l := NewLister()
+	now := time.Unix(1000, 0)
+	for i := range uint64(3 * maxClean) {
+		now = now.Add(10 * time.Second)
+		addr := netip.AddrFrom16([16]byte{0: 0x20, 1: 1, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)})
+		l.Hold(addr)
+		l.Release(addr, now)
+		l.Want("b", Want{Stream: 1, Addresses: map[netip.Addr]uint64{addr: i + 1}})
+		l.Begin()
+		l.Read(l.Following(), nil, now)
+		if pages := l.Pages("b", nil, now.Add(linger)); len(pages) != 1 || !pages[0].Parts[0].Over {
+			t.Fatalf("listed are %+v", pages)
+		}
+	}
+	if most := int((releasedFor+time.Hour)/(10*time.Second)) + 1; len(l.released) > most {
+		t.Errorf("it is remembered when %d addresses were given up, want at most %d", len(l.released), most)
+	}
+	if len(l.clean) > maxClean {
+		t.Errorf("%d addresses are clean, want at most %d", len(l.clean), maxClean)
+	}
+	if len(l.tables) > 0 {
+		t.Errorf("%d addresses are followed", len(l.tables))
+	}
+}
+
 // Nothing is listed before the connections were read.
 func TestUnread(t *testing.T) {
 	l := NewLister()
