@@ -250,6 +250,7 @@ func (a *agent) tellMembers() {
 	macs := make(map[string][]net.HardwareAddr, len(a.macs))
 	maps.Copy(macs, a.macs)
 	a.carrying.Members(macs, members)
+	a.carrying.Addresses(maps.Clone(a.nodeAddrs))
 }
 
 // awaitsConnections says whether a node that leaves waits for its connections to end.

@@ -167,6 +167,12 @@ func (k *Keeper) Inherit(via netip.Addr, conns []conntrack.Conn, now time.Time) 
 	}
 }
 
+// Vague says whether only an address is known of a node, which is in its name.
+func (k *Keeper) Vague(node string) bool {
+	p := k.peers[node]
+	return p != nil && p.vague
+}
+
 // Wants returns what is to be asked now, by node. Random returns a number that was never used.
 func (k *Keeper) Wants(now time.Time, random func() uint64) map[string]Want {
 	out := map[string]Want{}

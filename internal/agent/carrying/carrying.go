@@ -76,13 +76,15 @@ type Carrying struct {
 	links   []link.Link
 	nodes   map[string][]net.HardwareAddr
 	members map[string]bool
-	up      map[netip.Addr]*raised
-	watch   watch
-	outbox  map[string]*outbox
-	paths   map[pathKey]*path
-	asked   int // how many of them are used
-	kernel  kernel
-	dirty   map[netip.Addr]bool // whose state may be another
+	// addresses are those of nodes.
+	addresses map[netip.Addr]string
+	up        map[netip.Addr]*raised
+	watch     watch
+	outbox    map[string]*outbox
+	paths     map[pathKey]*path
+	asked     int // how many of them are used
+	kernel    kernel
+	dirty     map[netip.Addr]bool // whose state may be another
 }
 
 // raised is an address that was taken.
@@ -199,6 +201,11 @@ func (c *Carrying) Members(nodes map[string][]net.HardwareAddr, members map[stri
 		}
 		c.kernel.stale = true
 	})
+}
+
+// Addresses says which addresses are those of nodes.
+func (c *Carrying) Addresses(nodes map[netip.Addr]string) {
+	c.do(func(time.Time) { c.addresses = nodes })
 }
 
 // Tampered says that another program has changed tables of nftables: ours may be gone. All is
