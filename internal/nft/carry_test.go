@@ -305,13 +305,15 @@ func TestClientOpensTheSameConnectionAgain(t *testing.T) {
 	l.move(1)
 	for _, c := range tcp {
 		l.answers(c, "carried", "pod1")
-		l.client.Run("nft", "table inet mute { chain output { type filter hook output priority 0; tcp flags & (fin|rst) != 0 drop; } }")
+		l.client.Run("nft", "add table inet mute; add chain inet mute output { type filter hook output priority 0; }; add rule inet mute output tcp flags & (fin | rst) != 0 drop")
 		l.must(c.(*net.TCPConn).SetLinger(0))
 		l.must(c.Close())
 		l.client.Run("nft", "delete table inet mute")
 		var again net.Conn
 		var err error
-		l.client.Do(func() { again, err = (&net.Dialer{LocalAddr: c.LocalAddr(), Timeout: long}).Dial("tcp", c.RemoteAddr().String()) })
+		l.client.Do(func() {
+			again, err = (&net.Dialer{LocalAddr: c.LocalAddr(), Timeout: long}).Dial("tcp", c.RemoteAddr().String())
+		})
 		l.must(err)
 		t.Cleanup(func() { _ = again.Close() })
 		if pod, err := who(again, "again"); err != nil {
