@@ -357,7 +357,7 @@ func (c *Carrying) step(ctx context.Context, mail Mail, now time.Time) (busy boo
 		}
 	}
 	c.send(ctx, mail)
-	c.compute()
+	c.compute(now)
 	c.look(ctx, now)
 	c.install(now)
 	return c.publish(now) || len(c.lister.Following()) > 0

@@ -23,13 +23,21 @@ const (
 	leaveTime = 30 * time.Second
 	// removeAfter is when tables are removed that are empty.
 	removeAfter = time.Minute
+	// computePause is how often the connections of an address are looked at that has more than
+	// manyFlows of them: each look is at all of them.
+	computePause = 250 * time.Millisecond
+	manyFlows    = 1000
 )
 
 // kernel is what the kernel is to hand to other nodes, and what it has.
 type kernel struct {
 	flows map[netip.Addr]*flows
 	// has is what is installed.
-	has    map[netip.Addr]map[element]netip.Addr
+	has map[netip.Addr]map[element]netip.Addr
+	// counts are how many of them there are; none if they are to be counted.
+	counts map[netip.Addr]*counts
+	// later are addresses that are to be looked at when it is time.
+	later  map[netip.Addr]bool
 	stale  bool // interfaces or nodes have changed
 	full   bool // some connections were left out
 	made   bool // the tables may be there
@@ -48,6 +56,13 @@ type flows struct {
 	node    map[conntrack.Conn]string
 	counts  map[string]int // by node
 	version uint64         // of the own connections
+	at      time.Time      // when they were looked at
+}
+
+// counts are how many connections of an address are installed.
+type counts struct {
+	all  int
+	node map[string]int
 }
 
 // element is one entry in the kernel's table.
@@ -57,7 +72,8 @@ type element struct {
 }
 
 func (k *kernel) reset() {
-	*k = kernel{flows: map[netip.Addr]*flows{}, has: map[netip.Addr]map[element]netip.Addr{}, dirty: map[netip.Addr]bool{}, left: map[netip.Addr]time.Time{}}
+	*k = kernel{flows: map[netip.Addr]*flows{}, has: map[netip.Addr]map[element]netip.Addr{}, counts: map[netip.Addr]*counts{}, later: map[netip.Addr]bool{},
+		dirty: map[netip.Addr]bool{}, left: map[netip.Addr]time.Time{}}
 }
 
 // inherit takes over what an earlier agent of this node has left.
@@ -96,25 +112,40 @@ func (c *Carrying) inherit() {
 }
 
 // compute looks again at the connections of addresses that have changed.
-func (c *Carrying) compute() {
+func (c *Carrying) compute(now time.Time) {
 	for addr, f := range c.kernel.flows {
 		if c.lister.Version(addr) != f.version {
 			c.keeper.Touch(addr)
 		}
 	}
 	for _, addr := range c.keeper.Changed() {
+		c.kernel.later[addr] = true
+	}
+	for addr := range c.kernel.later {
+		if c.postpones(addr, now) {
+			continue
+		}
+		delete(c.kernel.later, addr)
+		delete(c.kernel.counts, addr)
 		c.kernel.dirty[addr], c.dirty[addr] = true, true
 		nodes := c.keeper.Flows(addr, c.lister.Has)
 		if len(nodes) == 0 {
 			delete(c.kernel.flows, addr)
 			continue
 		}
-		f := &flows{node: nodes, counts: map[string]int{}, version: c.lister.Version(addr)}
+		f := &flows{node: nodes, counts: map[string]int{}, version: c.lister.Version(addr), at: now}
 		for _, node := range nodes {
 			f.counts[node]++
 		}
 		c.kernel.flows[addr] = f
 	}
+}
+
+// postpones says whether the many connections of an address were looked at a moment ago. An
+// address that is on the move does not wait.
+func (c *Carrying) postpones(addr netip.Addr, now time.Time) bool {
+	f, r := c.kernel.flows[addr], c.up[addr]
+	return f != nil && r != nil && !r.settles && r.up && len(f.node) > manyFlows && now.Sub(f.at) < computePause
 }
 
 // wanted are the elements of an address. While a node is looked for, what there is stays; and
@@ -223,6 +254,7 @@ func (c *Carrying) install(now time.Time) {
 		}
 	}
 	for addr, wanted := range changed {
+		delete(k.counts, addr)
 		if len(wanted) == 0 {
 			delete(k.has, addr)
 		} else {

@@ -2,6 +2,7 @@ package carrying
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -77,19 +78,10 @@ func TestTooManyConnections(t *testing.T) {
 		if got := b.kept(vip); got.Connections != 5 {
 			t.Errorf("kept: %+v", got)
 		}
-		var mu sync.Mutex
-		updates := 0
-		b.carrier.SetFail(func(verb string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if verb == "update" || verb == "prepare" {
-				updates++
-			}
-			return nil
-		})
+		updates := b.updates()
 		after(2 * time.Minute)
-		if most := int(2*time.Minute/renewPeriod) + 2; updates > most {
-			t.Errorf("%d changes in two minutes, want at most %d", updates, most)
+		if n, most := updates(), int(2*time.Minute/renewPeriod)+2; n > most {
+			t.Errorf("%d changes in two minutes, want at most %d", n, most)
 		}
 		b.expect(t, "two minutes later", vip, 0, 8, "[a:5]")
 		a.change(true, vip, 0, 4)
@@ -193,5 +185,52 @@ func TestReadingIsPaced(t *testing.T) {
 			t.Errorf("%d readings of a kernel that does not list", n)
 		}
 		b.expect(t, "what was known is kept", vip, 0, 3, "[a:3]")
+	})
+}
+
+// updates counts how often the kernel is written to from now on.
+func (n *fakeNode) updates() func() int {
+	var mu sync.Mutex
+	count := 0
+	n.carrier.SetFail(func(verb string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if verb == "update" || verb == "prepare" {
+			count++
+		}
+		return nil
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return count
+	}
+}
+
+// Many connections of an address are not looked at whenever one of them changes.
+func TestManyConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, "a", "b")
+		a, b := l.nodes["a"], l.nodes["b"]
+		const many = manyFlows + 200
+		a.Take(vip, claim(1, "", true))
+		a.change(false, vip, 0, many)
+		after(time.Second)
+		l.move(t, vip, 2, "a", "b")
+		b.expect(t, "moved", vip, 0, many, fmt.Sprintf("[a:%d]", many))
+		after(time.Second)
+		updates := b.updates()
+		for i := range 100 {
+			a.change(true, vip, i, 1)
+			after(10 * time.Millisecond)
+		}
+		if n := updates(); n > 6 {
+			t.Errorf("%d changes in a second", n)
+		}
+		after(computePause + tick)
+		b.expect(t, "some have ended", vip, 0, many, fmt.Sprintf("[a:%d]", many-100))
+		if carried, total := b.Carried(); total != many-100 || len(carried) != 1 || carried[0].Connections != total {
+			t.Errorf("carried: %+v", carried)
+		}
 	})
 }

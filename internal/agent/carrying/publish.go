@@ -16,15 +16,8 @@ import (
 func (c *Carrying) publish(now time.Time) (busy bool) {
 	t := told{listed: c.lister.Listed()}
 	for addr, f := range c.kernel.flows {
-		counts := map[string]int{}
-		for conn := range c.installed(addr) {
-			counts[f.node[conn]]++
-		}
 		named := map[string]*Carried{}
-		for node, n := range counts {
-			if node == "" {
-				continue
-			}
+		for node, n := range c.count(addr, f).node {
 			name, since := c.nameOf(node, addr), c.keeper.Since(addr, node)
 			if named[name] == nil {
 				named[name] = &Carried{addr, name, 0, since}
@@ -69,7 +62,7 @@ func (c *Carrying) publish(now time.Time) (busy bool) {
 	for _, r := range c.up {
 		busy = busy || r.settles
 	}
-	return busy || c.asked > 0 || len(c.dirty) > 0
+	return busy || c.asked > 0 || len(c.dirty)+len(c.kernel.later) > 0
 }
 
 // nameOf is the name of a node that has connections of addr. An agent that has taken over from
@@ -98,13 +91,29 @@ func (c *Carrying) nameOf(node string, addr netip.Addr) string {
 	return node
 }
 
-// installed are the connections of addr that the kernel hands on.
-func (c *Carrying) installed(addr netip.Addr) map[conntrack.Conn]bool {
-	out := make(map[conntrack.Conn]bool, len(c.kernel.has[addr]))
-	for e := range c.kernel.has[addr] {
-		out[e.Conn] = true
+// count returns how many connections of addr the kernel hands on.
+func (c *Carrying) count(addr netip.Addr, f *flows) *counts {
+	n := c.kernel.counts[addr]
+	if n != nil {
+		return n
 	}
-	return out
+	n = &counts{node: map[string]int{}}
+	seen := make(map[conntrack.Conn]bool, len(c.kernel.has[addr]))
+	for e := range c.kernel.has[addr] {
+		if seen[e.Conn] {
+			continue // on another interface
+		}
+		seen[e.Conn] = true
+		n.all++
+		if f == nil {
+			continue
+		}
+		if node := f.node[e.Conn]; node != "" {
+			n.node[node]++
+		}
+	}
+	c.kernel.counts[addr] = n
+	return n
 }
 
 // stateOf is what the loop may ask about addr; nil if it is not here.
@@ -117,7 +126,7 @@ func (c *Carrying) stateOf(addr netip.Addr, now time.Time) *state {
 	listed, _ := c.keeper.Heard(addr, now)
 	f := c.kernel.flows[addr]
 	installed := c.found(addr) && !c.kernel.dirty[addr]
-	kept := Kept{Connections: len(c.installed(addr)), Unlisted: claim.From != "" && !c.keeper.Listed(addr, claim.From), Pending: !installed}
+	kept := Kept{Connections: c.count(addr, f).all, Unlisted: claim.From != "" && !c.keeper.Listed(addr, claim.From), Pending: !installed}
 	kept.Unreachable = installed && kept.Connections == 0 && f != nil && f.counts[claim.From] > 0
 	return &state{r.epoch, listed && installed && (!r.settles || !r.settleUntil.IsZero()), kept}
 }
