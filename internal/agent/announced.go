@@ -41,8 +41,12 @@ type change struct {
 func (a *agent) reportRaised(addr netip.Addr, last string, now time.Time) {
 	h := a.held[addr]
 	reason := a.announcedHere(addr, h)
+	var waits *move
 	if last != "" && last != a.node {
-		reason = lb.Moved.With(addr, last, a.node, a.whyFrom(last, addr), a.keptSentence(addr, last))
+		m := move{addr: addr, epoch: h.epoch, last: last, why: a.whyFrom(last, addr), until: now.Add(keptPatience)}
+		if reason = a.movedReason(&m); !a.keptKnown(&m) {
+			reason, waits = lb.Reason{}, &m
+		}
 		a.metrics.takeovers.Inc()
 		if died, ok := a.diedAt(last); ok {
 			a.metrics.takeoverTime.Observe(now.Sub(died).Seconds())
@@ -51,6 +55,10 @@ func (a *agent) reportRaised(addr netip.Addr, last string, now time.Time) {
 	before := h.tenants
 	h.tenants = nil
 	a.reportTenants(addr, h, reason, last)
+	if waits != nil {
+		waits.tenants = slices.Clone(h.tenants)
+		a.moves = append(a.moves, *waits)
+	}
 	a.withdraw(addr, h, before)
 }
 
@@ -80,7 +88,7 @@ func (a *agent) reportTenants(addr netip.Addr, h *holding, reason lb.Reason, las
 		pool, _ := a.directory.pool(addr, o)
 		t := tenancy{o.Request.Service, o.Request.UID, pool}
 		event := func(r lb.Reason) {
-			if !h.inherited {
+			if !h.inherited && r.Code != "" {
 				a.reporter.event(&o.Request, pool, r)
 			}
 		}

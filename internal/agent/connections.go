@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -44,6 +43,8 @@ type connections struct {
 	keepDefault, grace time.Duration
 	// preparing are addresses that are about to be taken, since when and for which claim.
 	preparing map[netip.Addr]preparation
+	// moves have happened, and their events wait for the number of connections.
+	moves []move
 	// carriedTold is what was reported, and carriedAt when.
 	carriedTold []v1alpha1.CarriedAddress
 	carriedAt   time.Time
@@ -113,6 +114,7 @@ func (a *agent) noteCarrying() {
 	for addr := range a.preparing {
 		a.dirty[addr] = true
 	}
+	a.reportMoves(time.Now())
 }
 
 // keepLimit is for how long connections of addr are kept after a move; 0: they are not.
@@ -183,12 +185,29 @@ func (a *agent) tellLowered(addr netip.Addr, now time.Time) {
 }
 
 // tellHeld says again which addresses are here: limits of pools may be others, or an earlier agent
-// has left them.
+// has left them. An agent that starts says so when it has read the Services, not before: with
+// another limit, connections that its predecessor kept would end.
 func (a *agent) tellHeld() {
 	for addr, h := range a.held {
 		if h.up {
 			a.tellRaised(addr, h)
 		}
+	}
+}
+
+// tellDirty is tellHeld for addresses whose Services have changed.
+func (a *agent) tellDirty() {
+	for addr := range a.dirty {
+		if h := a.held[addr]; h != nil && h.up {
+			a.tellRaised(addr, h)
+		}
+	}
+}
+
+// tellTampered says that another program has changed tables of nftables.
+func (a *agent) tellTampered() {
+	if a.carrying != nil {
+		a.carrying.Tampered()
 	}
 }
 
@@ -231,6 +250,7 @@ func (a *agent) tellMembers() {
 	macs := make(map[string][]net.HardwareAddr, len(a.macs))
 	maps.Copy(macs, a.macs)
 	a.carrying.Members(macs, members)
+	a.carrying.Addresses(maps.Clone(a.nodeAddrs))
 }
 
 // awaitsConnections says whether a node that leaves waits for its connections to end.
@@ -249,40 +269,6 @@ func (a *agent) awaitsConnections(now time.Time) bool {
 		a.log.Info("stopping: waiting for connections to end", "connections", n, "at most", a.grace)
 	}
 	return n > 0
-}
-
-// keptSentence says what becomes of established connections of addr, which came from last.
-func (a *agent) keptSentence(addr netip.Addr, last string) string {
-	var why string
-	kept := carrying.Kept{}
-	if a.carrying != nil {
-		kept = a.carrying.Kept(addr)
-	}
-	_, member := a.members[last]
-	switch {
-	case !member:
-		return ""
-	case a.carrying == nil:
-		why = "agents do not gossip"
-	case a.directory.placed(addr):
-		why = "a cloud leads the address to one node at a time"
-	case a.keepLimit(addr) == 0:
-		why = "the limit is 0"
-	case kept.Connections > 0 || !kept.Unlisted && !kept.Unreachable:
-		text := fmt.Sprintf(" %d established connections are kept.", kept.Connections)
-		if kept.Connections == 1 {
-			text = " 1 established connection is kept."
-		}
-		if len(a.directory.routes(addr)) > 0 {
-			text += " Connections that routers lead to another node are not."
-		}
-		return text
-	case kept.Unreachable:
-		why = fmt.Sprintf("node %s does not answer on the interface", last)
-	default:
-		why = fmt.Sprintf("the agent of node %s did not list them", last)
-	}
-	return " Established connections are not kept: " + why + "."
 }
 
 // tickCarried has the Agent object say how many connections are carried. They end all the time:

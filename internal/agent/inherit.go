@@ -34,7 +34,6 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 		a.announcer.Adopt(addr, h.ifaces)
 	}
 	a.announcer.Commit()
-	a.tellHeld()
 	a.inheritReceived()
 	a.claimsDirty = true
 	for addr, v := range a.tables.state.VIPs {

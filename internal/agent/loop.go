@@ -55,6 +55,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.membersDirty = true
 		case <-a.tables.nft.Tampered():
 			a.tables.rebuild("another program changed our nftables tables; writing them again")
+			a.tellTampered()
 		case <-a.kernel.Done():
 			a.failure = a.kernel.Err()
 			return
@@ -217,6 +218,7 @@ func (a *agent) left(now time.Time) bool {
 		return false
 	}
 	a.leases.EndAll()
+	a.reportMoves(now.Add(keptPatience))
 	for addr := range a.held {
 		a.falling = append(a.falling, addr)
 	}

@@ -35,7 +35,6 @@ func (a *agent) look(now time.Time) {
 	}
 	members[a.node] = meta
 	a.members = members
-	a.tellMembers()
 	a.forgive(now)
 	a.others = len(members) - 1
 	alone, back := a.others == 0 && a.lost(list.Items), a.others > 0 && a.solitude != nil
@@ -80,6 +79,7 @@ func (a *agent) look(now time.Time) {
 		}
 		a.voters = append(a.voters, v)
 	}
+	a.tellMembers()
 	for _, addr := range a.directory.setNodes(addresses) {
 		if addresses.Has(addr) {
 			a.log.Warn("Service address belongs to a node; not announcing it", "address", addr)

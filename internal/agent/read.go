@@ -23,7 +23,8 @@ func (a *agent) absorb(c changes) {
 	if c.leases != nil {
 		a.leases.SetReported(c.leases.leases, c.leases.asked)
 	}
-	if c.pools || c.allServices || c.nodes && a.sources.NodesMatter() {
+	pools := c.pools || c.allServices || c.nodes && a.sources.NodesMatter()
+	if pools {
 		a.readPools(ctx)
 	}
 	if c.allServices {
@@ -39,6 +40,12 @@ func (a *agent) absorb(c changes) {
 	}
 	for key := range c.slices {
 		a.readSlice(ctx, key)
+	}
+	// Last: the limit of a pool is found by the Services of an address.
+	if pools {
+		a.tellHeld()
+	} else if len(c.services) > 0 {
+		a.tellDirty()
 	}
 	a.membersDirty = a.membersDirty || c.nodes
 	a.observer.Read(c.count())
@@ -62,7 +69,6 @@ func (a *agent) readPools(ctx context.Context) {
 		return
 	}
 	a.directory.pools = pools
-	a.tellHeld()
 	clear(a.scope.named)
 	a.scope.name(pools.Interfaces)
 	for key := range a.directory.services {

@@ -14,8 +14,8 @@ type Conn struct {
 	Client, Service netip.AddrPort
 }
 
-// Limit is how many connections List returns at most. They are kept in memory and sent to
-// other nodes, and a table of the kernel may have millions.
+// Limit is how many connections List returns at most that are not Known. They are kept in memory
+// and sent to other nodes, and a table of the kernel may have millions.
 const Limit = 1 << 16
 
 var limit = Limit // less in tests
@@ -23,18 +23,31 @@ var limit = Limit // less in tests
 // ErrTooMany says that there are more than Limit connections.
 var ErrTooMany = fmt.Errorf("more than %d connections", Limit)
 
+// Rank is how much a connection is wanted.
+type Rank int
+
+const (
+	// Other connections are returned, but not more than Limit of them.
+	Other Rank = iota
+	// Known ones are returned in any case.
+	Known
+	// Unwanted ones are not.
+	Unwanted
+)
+
 // List reads the table once and returns the connections to addresses for which of is true,
 // in no order. It returns those that go on: TCP from established to the last
 // acknowledgement, and UDP; both only if an answer was seen. A connection that is still
 // being opened, or of which nothing but an address is left, is not one: scans are full of
-// them. Connections in zones other than the default one are not a Service's.
+// them. Connections in zones other than the default one are not a Service's. Rank may be nil:
+// all are Other.
 //
-// With ErrTooMany it returns Limit of them.
-func List(of func(netip.Addr) bool) ([]Conn, error) { return ListIn(0, of) }
+// With ErrTooMany it returns Limit of them, besides those that are Known.
+func List(of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, error) { return ListIn(0, of, rank) }
 
 // ListIn is List in the network namespace of a file descriptor; 0 is the calling thread's.
 // Entering a namespace takes CAP_SYS_ADMIN.
-func ListIn(netns int, of func(netip.Addr) bool) ([]Conn, error) {
+func ListIn(netns int, of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, error) {
 	c, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netns})
 	if err != nil {
 		return nil, fmt.Errorf("open connection tracking: %w", err)
@@ -50,19 +63,38 @@ func ListIn(netns int, of func(netip.Addr) bool) ([]Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read connection tracking: %w", err)
 	}
-	var out []Conn
+	var found picked
 	for m, err := range c.ReceiveIter() {
 		if err != nil {
 			return nil, fmt.Errorf("read connection tracking: %w", err)
 		}
-		e, ok := decode(uint16(m.Header.Type), m.Data, of)
-		if !ok || !e.goesOn() {
-			continue
+		if e, ok := decode(uint16(m.Header.Type), m.Data, of); ok && e.goesOn() {
+			found.add(e.Conn, rank)
 		}
-		if len(out) == limit {
-			return out, ErrTooMany
-		}
-		out = append(out, e.Conn)
 	}
-	return out, nil
+	return found.all, found.err
+}
+
+// picked are the connections that List returns.
+type picked struct {
+	all    []Conn
+	others int
+	err    error
+}
+
+func (p *picked) add(c Conn, rank func(Conn) Rank) {
+	r := Other
+	if rank != nil {
+		r = rank(c)
+	}
+	switch {
+	case r == Unwanted:
+		return
+	case r == Other && p.others == limit:
+		p.err = ErrTooMany
+		return
+	case r == Other:
+		p.others++
+	}
+	p.all = append(p.all, c)
 }

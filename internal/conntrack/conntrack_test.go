@@ -148,7 +148,7 @@ func (l *lab) dial(network string, to netip.Addr, port uint16) (net.Conn, conntr
 
 func (l *lab) list() []conntrack.Conn {
 	l.Helper()
-	got, err := conntrack.ListIn(l.node.FD(), isService)
+	got, err := conntrack.ListIn(l.node.FD(), isService, nil)
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -221,8 +221,19 @@ func TestListIsLimited(t *testing.T) {
 		t.Errorf("%d are listed", len(got))
 	}
 	l.dial("udp", service[0], echo)
-	got, err := conntrack.ListIn(l.node.FD(), isService)
+	got, err := conntrack.ListIn(l.node.FD(), isService, nil)
 	if !errors.Is(err, conntrack.ErrTooMany) || len(got) != 10 {
+		t.Errorf("%d are listed, %v", len(got), err)
+	}
+	// Those that are known are listed besides.
+	known := slices.Clone(got[:5])
+	got, err = conntrack.ListIn(l.node.FD(), isService, func(c conntrack.Conn) conntrack.Rank {
+		if slices.Contains(known, c) {
+			return conntrack.Known
+		}
+		return conntrack.Other
+	})
+	if err != nil || len(got) != 11 {
 		t.Errorf("%d are listed, %v", len(got), err)
 	}
 }

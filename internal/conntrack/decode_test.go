@@ -1,7 +1,9 @@
 package conntrack
 
 import (
+	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/mdlayher/netlink"
@@ -122,4 +124,29 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%v is not a connection", e.Conn)
 		}
 	})
+}
+
+// Of too many, those that are known are there; what is not wanted takes nobody's place.
+func TestPicked(t *testing.T) {
+	t.Cleanup(SetLimit(3))
+	var p picked
+	for i := range uint16(20) {
+		c := Conn{Protocol: unix.IPPROTO_TCP, Client: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), i)}
+		p.add(c, func(c Conn) Rank {
+			switch port := c.Client.Port(); {
+			case port < 4:
+				return Unwanted
+			case port >= 15:
+				return Known
+			}
+			return Other
+		})
+	}
+	var ports []uint16
+	for _, c := range p.all {
+		ports = append(ports, c.Client.Port())
+	}
+	if want := []uint16{4, 5, 6, 15, 16, 17, 18, 19}; !slices.Equal(ports, want) || !errors.Is(p.err, ErrTooMany) {
+		t.Errorf("picked are %v (%v), want %v", ports, p.err, want)
+	}
 }

@@ -32,6 +32,12 @@ const (
 	maxAge = 30 * 24 * time.Hour
 )
 
+// Protocols of IP that are listed.
+const (
+	protoTCP = 6
+	protoUDP = 17
+)
+
 var errMalformed = errors.New("malformed message")
 
 // Want asks a node for its connections of addresses, all that are wanted of it: it forgets
@@ -179,7 +185,10 @@ func (r *reader) part() Part {
 			client, _ := netip.AddrFromSlice(r.take(size))
 			c.Client = netip.AddrPortFrom(client, r.uint16())
 			c.Service = netip.AddrPortFrom(p.Address, r.uint16())
-			*list = append(*list, c)
+			// A later version may list what this one cannot hand on.
+			if (c.Protocol == protoTCP || c.Protocol == protoUDP) && !client.Is4In6() {
+				*list = append(*list, c)
+			}
 		}
 	}
 	return p

@@ -3,6 +3,7 @@ package moves
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,6 +67,22 @@ func TestMalformed(t *testing.T) {
 	other := append([]byte{version + 1}, good[1:]...)
 	if _, err := Decode(other); err == nil {
 		t.Error("another version is read")
+	}
+}
+
+// A connection that cannot be handed on is skipped; the others of its page count.
+func TestUnknownConnections(t *testing.T) {
+	good := conns(vip6, 1, 2)
+	sctp, disguised := good[0], good[1]
+	sctp.Protocol = 132
+	disguised.Client = netip.MustParseAddrPort("[::ffff:192.0.2.1]:4711")
+	all := []conntrack.Conn{good[0], sctp, disguised, good[1]}
+	m, err := Decode(Page{Stream: 7, Parts: []Part{{Address: vip6, Epoch: 4, Released: -1, Add: all, Remove: all}}}.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := m.(Page).Parts; len(p) != 1 || !slices.Equal(p[0].Add, good) || !slices.Equal(p[0].Remove, good) {
+		t.Errorf("read as %+v", p)
 	}
 }
 

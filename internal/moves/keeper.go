@@ -16,6 +16,9 @@ const (
 	// maxUnheard is how often a node is asked in vain before it is asked seldom: its agent may
 	// be of an earlier version.
 	maxUnheard = 5
+	// silentAfter is when nobody waits for an answer of a node any more that was not known to
+	// have connections.
+	silentAfter = time.Second
 )
 
 // Claim is what this node knows of an address that it has, or is about to have.
@@ -57,6 +60,8 @@ type peer struct {
 	stale    bool                  // it may be another by now
 	answered bool
 	unheard  int // how often it was asked in vain
+	// waits is since when it owes an answer; zero: it does not.
+	waits time.Time
 }
 
 // list is what a node says that it has of an address.
@@ -143,7 +148,9 @@ func newPeer() *peer {
 }
 
 // askAnew has a node asked for everything.
-func (p *peer) askAnew() { p.stream, p.asked, p.asks, p.stale = 0, time.Time{}, nil, true }
+func (p *peer) askAnew() {
+	p.stream, p.asked, p.waits, p.asks, p.stale = 0, time.Time{}, time.Time{}, nil, true
+}
 
 // Inherit takes over connections that an earlier agent of this node handed to a node at via.
 func (k *Keeper) Inherit(via netip.Addr, conns []conntrack.Conn, now time.Time) {
@@ -158,6 +165,12 @@ func (k *Keeper) Inherit(via netip.Addr, conns []conntrack.Conn, now time.Time) 
 		p.lists[addr].conns[c] = true
 		k.changed[addr] = true
 	}
+}
+
+// Vague says whether only an address is known of a node, which is in its name.
+func (k *Keeper) Vague(node string) bool {
+	p := k.peers[node]
+	return p != nil && p.vague
 }
 
 // Wants returns what is to be asked now, by node. Random returns a number that was never used.
@@ -192,6 +205,12 @@ func (k *Keeper) Wants(now time.Time, random func() uint64) map[string]Want {
 		if p.asks, p.asked = asks, now; !p.answered {
 			p.unheard++
 		}
+		switch {
+		case len(asks) == 0:
+			p.waits = time.Time{}
+		case p.waits.IsZero():
+			p.waits = now
+		}
 		out[name] = Want{Stream: p.stream, Addresses: asks}
 	}
 	return out
@@ -215,7 +234,7 @@ func (k *Keeper) Page(node string, page Page, now time.Time) {
 		}
 		return
 	}
-	p.answered, p.unheard = true, 0
+	p.answered, p.unheard, p.waits = true, 0, time.Time{}
 	if page.Number == 0 && len(page.Parts) > 0 {
 		p.neighbours = page.Neighbours
 	}
@@ -280,21 +299,37 @@ func (p *peer) end(addr netip.Addr, epoch uint64) {
 	p.over[addr], p.stale = epoch, true
 }
 
+// Listed says whether a node has listed what it has of addr.
+func (k *Keeper) Listed(addr netip.Addr, node string) bool {
+	c, own := k.own[addr]
+	if !own || c.Limit <= 0 {
+		return true
+	}
+	p := k.peers[node]
+	return p != nil && p.listed(addr, c.Epoch)
+}
+
+func (p *peer) listed(addr netip.Addr, epoch uint64) bool {
+	l := p.lists[addr]
+	return p.over[addr] == epoch || l != nil && l.epoch == epoch && l.done
+}
+
 // Heard says whether all nodes whose agents are there have listed what they have of addr, and
-// whether they did so after they gave it up.
-func (k *Keeper) Heard(addr netip.Addr) (listed, final bool) {
+// whether they did so after they gave it up. An agent that owes answers, perhaps one of an earlier
+// version, is waited for only if its node had the address last, or has listed connections of it.
+func (k *Keeper) Heard(addr netip.Addr, now time.Time) (listed, final bool) {
 	c, own := k.own[addr]
 	if !own || c.Limit <= 0 {
 		return true, true
 	}
 	listed, final = true, true
-	for _, p := range k.peers {
-		l := p.lists[addr]
-		if !p.member || p.over[addr] == c.Epoch {
+	for name, p := range k.peers {
+		silent := !p.waits.IsZero() && now.Sub(p.waits) >= silentAfter && name != c.From && p.lists[addr] == nil
+		if !p.member || p.over[addr] == c.Epoch || silent {
 			continue
 		}
-		ok := l != nil && l.epoch == c.Epoch && l.done
-		listed, final = listed && ok, final && ok && l.final
+		ok := p.listed(addr, c.Epoch)
+		listed, final = listed && ok, final && ok && p.lists[addr].final
 	}
 	return listed, final
 }

@@ -16,6 +16,14 @@ const (
 	// Reread is how often the connections are read again that are listed, in case that a
 	// change was lost.
 	Reread = 15 * time.Second
+	// releasedFor is for how long it is remembered when an address was given up: longer than
+	// connections are kept.
+	releasedFor = 24 * time.Hour
+	// maxClean is of how many addresses it is remembered that they have no connections here.
+	maxClean = 1 << 14
+	// rereadLost is the least time between readings because changes were lost: on a busy node,
+	// more may be lost during each.
+	rereadLost = time.Second
 )
 
 // Lister is the side of a former node: it knows the connections that this node has, and lists
@@ -29,6 +37,7 @@ type Lister struct {
 
 	here     map[netip.Addr]bool
 	released map[netip.Addr]time.Time
+	pruned   time.Time // when old ones of these were forgotten
 	// clean addresses have no connections here, and get none: they were not here since.
 	clean  map[netip.Addr]bool
 	tables map[netip.Addr]*table
@@ -77,10 +86,16 @@ func (l *Lister) Hold(addr netip.Addr) {
 
 // Release says that it does not any more.
 func (l *Lister) Release(addr netip.Addr, now time.Time) {
-	if l.here[addr] {
-		delete(l.here, addr)
-		l.released[addr] = now
+	if !l.here[addr] {
+		return
 	}
+	delete(l.here, addr)
+	l.released[addr] = now
+	if now.Sub(l.pruned) < time.Hour {
+		return
+	}
+	l.pruned = now
+	maps.DeleteFunc(l.released, func(addr netip.Addr, at time.Time) bool { return l.tables[addr] == nil && now.Sub(at) >= releasedFor })
 }
 
 // Pin has the connections of addresses known, besides those that are asked for: these and no
@@ -159,7 +174,7 @@ func (l *Lister) Following() []netip.Addr { return slices.Collect(maps.Keys(l.ta
 func (l *Lister) Unread(now time.Time) bool {
 	for addr, t := range l.tables {
 		switch {
-		case t.read.IsZero(), !l.here[addr] && t.read.Before(l.released[addr]), now.Sub(t.read) >= Reread, t.lost:
+		case t.read.IsZero(), !l.here[addr] && t.read.Before(l.released[addr]), now.Sub(t.read) >= Reread, t.lost && now.Sub(t.read) >= rereadLost:
 			return true
 		}
 	}
@@ -174,8 +189,27 @@ func (l *Lister) Begin() {
 	}
 }
 
+// Rank says which connections a reading that begins now is to find in any case, those that are
+// known, and which it is not to find. It may be called from any goroutine.
+func (l *Lister) Rank() func(conntrack.Conn) conntrack.Rank {
+	known := map[conntrack.Conn]bool{}
+	for _, t := range l.tables {
+		maps.Copy(known, t.conns)
+	}
+	local := l.Local
+	return func(c conntrack.Conn) conntrack.Rank {
+		switch {
+		case local(c.Client.Addr()):
+			return conntrack.Unwanted
+		case known[c]:
+			return conntrack.Known
+		}
+		return conntrack.Other
+	}
+}
+
 // Read takes over what a reading has found that began at that time, of the addresses that were
-// followed then.
+// followed then. What it has not found is gone, if it was known.
 func (l *Lister) Read(followed []netip.Addr, found []conntrack.Conn, begun time.Time) {
 	now := map[netip.Addr]map[conntrack.Conn]bool{}
 	for _, addr := range followed {
@@ -342,6 +376,9 @@ func (l *Lister) part(addr netip.Addr, w *listing, listed *int, now time.Time) (
 	}
 	w.begun, w.final, w.over = true, p.Final, p.Over
 	if p.Over {
+		if len(l.clean) >= maxClean { // who asks again costs a reading, no more
+			clear(l.clean)
+		}
 		l.clean[addr] = true
 	}
 	return p, true

@@ -37,7 +37,8 @@ type cluster struct {
 	epoch  uint64
 	stream uint64
 	limit  time.Duration
-	lossy  *rand.Rand // letters get lost
+	lossy  *rand.Rand      // letters get lost
+	deaf   map[string]bool // letters to these do
 }
 
 func newCluster(t *testing.T, names ...string) *cluster {
@@ -97,7 +98,7 @@ func (c *cluster) step() bool {
 	mail := c.mail
 	c.mail = nil
 	for _, l := range mail {
-		if c.lossy != nil && c.lossy.IntN(4) == 0 {
+		if c.lossy != nil && c.lossy.IntN(4) == 0 || c.deaf[l.to] {
 			continue
 		}
 		m, err := Decode(l.body)
@@ -205,13 +206,13 @@ func TestMoves(t *testing.T) {
 	c.expect("nothing has moved", "")
 	c.move("b", false)
 	c.expect("before the former owner has given it up", "a:10")
-	if listed, final := c.nodes["b"].keeper.Heard(vip4); !listed || final {
+	if listed, final := c.nodes["b"].keeper.Heard(vip4, c.now); !listed || final {
 		t.Errorf("before the switch: listed %t, final %t", listed, final)
 	}
 	c.open("a", conn(vip4, 50)) // of a client that has not heard of the move
 	c.settle()
 	c.expect("after it", "a:11")
-	if listed, final := c.nodes["b"].keeper.Heard(vip4); !listed || !final {
+	if listed, final := c.nodes["b"].keeper.Heard(vip4, c.now); !listed || !final {
 		t.Errorf("after the switch: listed %t, final %t", listed, final)
 	}
 	c.open("b", conns(vip4, 100, 5)...)
@@ -254,6 +255,59 @@ func TestOwnConnections(t *testing.T) {
 	c.expect("the later owner has it", "a:2 b:1")
 }
 
+// Nobody waits for an agent that does not answer, unless its node may have connections.
+func TestSilentAgents(t *testing.T) {
+	c := newCluster(t, "a", "b", "c", "d")
+	c.move("a", false)
+	c.open("a", conns(vip4, 0, 3)...)
+	c.settle()
+	c.deaf = map[string]bool{"d": true}
+	c.move("b", false)
+	b := c.nodes["b"].keeper
+	if listed, _ := b.Heard(vip4, c.now); listed {
+		t.Error("d has not been waited for at all")
+	}
+	c.pass(2 * time.Second)
+	if listed, final := b.Heard(vip4, c.now); !listed || !final {
+		t.Errorf("d is still waited for: listed %t, final %t", listed, final)
+	}
+	if !b.Listed(vip4, "a") || b.Listed(vip4, "d") {
+		t.Errorf("listed: a %t, d %t", b.Listed(vip4, "a"), b.Listed(vip4, "d"))
+	}
+	// The next move does not wait for it from the beginning, but for all others.
+	c.move("c", true)
+	if listed, _ := c.nodes["c"].keeper.Heard(vip4, c.now); listed {
+		t.Error("c waits for nobody")
+	}
+	c.move("b", true)
+	c.step()
+	if listed, _ := b.Heard(vip4, c.now); listed {
+		t.Error("b waits for nobody")
+	}
+	c.settleSome()
+	if listed, _ := b.Heard(vip4, c.now); !listed {
+		t.Error("b still waits for d")
+	}
+	c.expect("", "a:3")
+	// One that had the address last, or has listed something, is waited for.
+	c.deaf = map[string]bool{"a": true}
+	b.Take(vip4, Claim{Epoch: c.epoch + 1, From: "c", Limit: c.limit, Taken: c.now})
+	c.pass(10 * time.Second)
+	if listed, _ := b.Heard(vip4, c.now); listed {
+		t.Error("a, which has connections, is not waited for")
+	}
+	// It answers again.
+	c.deaf = nil
+	c.pass(10 * time.Second)
+	if listed, _ := b.Heard(vip4, c.now); !listed {
+		t.Error("all have listed")
+	}
+	b.Take(vip4, Claim{Epoch: c.epoch + 2, From: "c", Limit: c.limit, Taken: c.now})
+	if listed, _ := b.Heard(vip4, c.now); listed {
+		t.Error("d, which answers again, is not waited for")
+	}
+}
+
 // A list is for the claim that it was asked for: an old one does not count.
 func TestOldLists(t *testing.T) {
 	c := newCluster(t, "a", "b")
@@ -263,16 +317,16 @@ func TestOldLists(t *testing.T) {
 	c.settle()
 	k := c.nodes["b"].keeper
 	k.Take(vip4, Claim{Epoch: c.epoch + 2, Limit: c.limit, Taken: c.now})
-	if listed, final := k.Heard(vip4); listed || final {
+	if listed, final := k.Heard(vip4, c.now); listed || final {
 		t.Errorf("an earlier list counts: listed %t, final %t", listed, final)
 	}
 	c.expect("until the next list, the last one is used", "a:3")
 	k.Page("a", Page{Stream: 12345, Parts: []Part{{Address: vip4, Epoch: c.epoch + 2, Whole: true, Done: true, Final: true, Released: -1}}}, c.now)
-	if listed, _ := k.Heard(vip4); listed {
+	if listed, _ := k.Heard(vip4, c.now); listed {
 		t.Error("a page of another stream counts")
 	}
 	c.settle()
-	if listed, final := k.Heard(vip4); !listed || !final {
+	if listed, final := k.Heard(vip4, c.now); !listed || !final {
 		t.Errorf("a new list does not count: listed %t, final %t", listed, final)
 	}
 }
@@ -357,7 +411,7 @@ func TestLostLetters(t *testing.T) {
 			}
 		}
 		c.expect(fmt.Sprint("seed ", seed), strings.Join(want, " "))
-		if listed, final := c.nodes[c.owner].keeper.Heard(vip4); !listed || !final {
+		if listed, final := c.nodes[c.owner].keeper.Heard(vip4, c.now); !listed || !final {
 			t.Errorf("seed %d: listed %t, final %t", seed, listed, final)
 		}
 	}
@@ -375,6 +429,51 @@ func TestLongLists(t *testing.T) {
 	c.move("b", false)
 	c.settle()
 	c.expect("a long list", fmt.Sprintf("a:%d", MaxListed))
+}
+
+// A reading finds what is known in any case, and nothing of clients on this node.
+func TestRank(t *testing.T) {
+	l := NewLister()
+	l.Local = func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
+	l.Want("b", Want{Stream: 1, Addresses: map[netip.Addr]uint64{vip4: 1}})
+	l.Begin()
+	l.Read(l.Following(), conns(vip4, 0, 3), time.Unix(1000, 0))
+	pod := conn(vip4, 1)
+	pod.Client = netip.MustParseAddrPort("10.0.0.1:1025")
+	rank := l.Rank()
+	l.Change([]conntrack.Change{{Conn: conn(vip4, 3)}}) // which must not matter to it
+	for c, want := range map[conntrack.Conn]conntrack.Rank{conn(vip4, 2): conntrack.Known, conn(vip4, 3): conntrack.Other, pod: conntrack.Unwanted} {
+		if got := rank(c); got != want {
+			t.Errorf("%v has rank %d, want %d", c, got, want)
+		}
+	}
+}
+
+// What is remembered of addresses that come and go is bounded.
+func TestListerForgets(t *testing.T) {
+	l := NewLister()
+	now := time.Unix(1000, 0)
+	for i := range uint64(3 * maxClean) {
+		now = now.Add(10 * time.Second)
+		addr := netip.AddrFrom16([16]byte{0: 0x20, 1: 1, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)})
+		l.Hold(addr)
+		l.Release(addr, now)
+		l.Want("b", Want{Stream: 1, Addresses: map[netip.Addr]uint64{addr: i + 1}})
+		l.Begin()
+		l.Read(l.Following(), nil, now)
+		if pages := l.Pages("b", nil, now.Add(linger)); len(pages) != 1 || !pages[0].Parts[0].Over {
+			t.Fatalf("listed are %+v", pages)
+		}
+	}
+	if most := int((releasedFor+time.Hour)/(10*time.Second)) + 1; len(l.released) > most {
+		t.Errorf("it is remembered when %d addresses were given up, want at most %d", len(l.released), most)
+	}
+	if len(l.clean) > maxClean {
+		t.Errorf("%d addresses are clean, want at most %d", len(l.clean), maxClean)
+	}
+	if len(l.tables) > 0 {
+		t.Errorf("%d addresses are followed", len(l.tables))
+	}
 }
 
 // Nothing is listed before the connections were read.

@@ -36,6 +36,32 @@ const (
 // ErrTooManyCarried says that connections beyond CarryLimit were left out.
 var ErrTooManyCarried = fmt.Errorf("more than %d connections to send on", CarryLimit)
 
+// LeftOutError says that Update has left connections out, and has done all else.
+type LeftOutError struct {
+	Carried []Carried
+	Why     error
+}
+
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("%d connections left out: %v", len(e.Carried), e.Why)
+}
+
+func (e *LeftOutError) Unwrap() error { return e.Why }
+
+func (e *LeftOutError) add(why error, more ...Carried) {
+	if len(more) > 0 {
+		e.Carried, e.Why = append(e.Carried, more...), why
+	}
+}
+
+// err is e if something was left out.
+func (e *LeftOutError) err() error {
+	if len(e.Carried) == 0 {
+		return nil
+	}
+	return e
+}
+
 // Carried is a connection that another node goes on serving: its packets are sent there.
 type Carried struct {
 	conntrack.Conn
@@ -59,20 +85,24 @@ type Carrier interface {
 	// Prepare makes everything but elements, and keeps those that are there. It does nothing
 	// if nothing has changed. Interfaces that are not named are no longer served. Nodes are
 	// the hardware addresses of all nodes: what comes from one of them was carried
-	// already, and is not carried again. An interface that does not exist is left out.
-	Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) error
+	// already, and is not carried again. An interface that does not exist is left out. If
+	// anything was written, elements may be missing: add all of them again.
+	Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) (written bool, err error)
 	// Settle drops, for a time of at most SettleTime, packets in the middle of TCP
 	// connections to an address that this node does not know, which it would reset otherwise:
 	// whether another node has them is still being found out. Settled ends that.
 	Settle(address netip.Addr, d time.Duration) error
 	Settled(address netip.Addr) error
 	// Update adds, changes and removes connections. Each ends after CarryTime, unless it is
-	// added again. One that is in both is added. Those beyond CarryLimit, or on interfaces
-	// that are not prepared, are left out, with an error. ErrTampered says that the tables are
-	// not there: Prepare, and add all of them again.
+	// added again. One that is in both is added. Those beyond CarryLimit, on interfaces that are
+	// not prepared, or that no element can be made of, are left out, with a LeftOutError. ErrTampered says that the tables
+	// are not there: Prepare, and add all of them again.
 	Update(add, remove []Carried) error
 	// Carried are the connections that the kernel has, also those of an earlier agent.
 	Carried() ([]Carried, error)
+	// Leftover says whether there are tables, also of an earlier agent, and which hardware
+	// addresses are a node's in them.
+	Leftover() (nodes []net.HardwareAddr, there bool, err error)
 	// Packets is how many have been carried.
 	Packets() (uint64, error)
 	// Remove removes all of it.
@@ -223,6 +253,31 @@ func (t *CarryTable) Carried() ([]Carried, error) {
 	return t.decode(), nil
 }
 
+// Leftover is as Carrier.Leftover.
+func (t *CarryTable) Leftover() (nodes []net.HardwareAddr, there bool, err error) {
+	t.conn.Lock()
+	defer t.conn.Unlock()
+	sets, err := t.conn.GetSets(carryTable)
+	if err != nil && !isNotFound(err) {
+		return nil, false, fmt.Errorf("list nftables sets: %w", err)
+	}
+	for _, s := range sets {
+		if s.Name != nodesSet().Name {
+			continue
+		}
+		elems, err := t.conn.GetSetElements(s)
+		if err != nil {
+			return nil, true, fmt.Errorf("read set %s: %w", s.Name, err)
+		}
+		for _, e := range elems {
+			if len(e.Key) == 6 {
+				nodes = append(nodes, net.HardwareAddr(e.Key))
+			}
+		}
+	}
+	return nodes, len(sets) > 0, nil
+}
+
 func (t *CarryTable) decode() []Carried {
 	out := make([]Carried, 0, len(t.have))
 	for k, v := range t.have {
@@ -269,23 +324,26 @@ const batchOfCarried = 1024
 func (t *CarryTable) Update(add, remove []Carried) error {
 	t.conn.Lock()
 	defer t.conn.Unlock()
-	add, left := t.ofServed(add)
-	remove, _ = t.ofServed(remove)
-	want, gone, err := encodeCarried(add, remove)
-	if err != nil {
-		return err
-	}
+	add, unserved, why := t.ofServed(add)
+	remove, _, _ = t.ofServed(remove)
+	want, gone, out := encodeCarried(add, remove)
+	out.add(why, unserved...)
 	known := t.known
 	more, err := t.change(want, gone)
+	out.add(ErrTooManyCarried, more...)
 	if err != nil && known {
 		// Somebody else has written elements, perhaps the agent before or after this one.
 		more, err = t.change(want, gone)
+		out.add(ErrTooManyCarried, more...)
 	}
-	return errors.Join(err, left, more)
+	if err != nil {
+		return err
+	}
+	return out.err()
 }
 
-// change writes elements. It returns also what was left out.
-func (t *CarryTable) change(want carryElements, gone []carryKey) (left, err error) {
+// change writes elements. It returns also what is beyond the limit, and takes that out of want.
+func (t *CarryTable) change(want carryElements, gone []carryKey) (out []Carried, err error) {
 	if !t.known {
 		if err := t.read(); err != nil {
 			return nil, err
@@ -293,7 +351,7 @@ func (t *CarryTable) change(want carryElements, gone []carryKey) (left, err erro
 	}
 	t.prune(time.Now())
 	gone = slices.DeleteFunc(slices.Clone(gone), func(k carryKey) bool { _, is := t.have[k]; return !is })
-	left = t.limit(want, t.most+len(gone))
+	out = t.limit(want, t.most+len(gone))
 	keys := slices.SortedFunc(maps.Keys(want), compareCarried)
 	for len(gone)+len(keys) > 0 {
 		part := gone[:min(batchOfCarried, len(gone))]
@@ -301,23 +359,30 @@ func (t *CarryTable) change(want carryElements, gone []carryKey) (left, err erro
 		more := keys[:min(batchOfCarried-len(part), len(keys))]
 		keys = keys[len(more):]
 		if err := t.update(part, more, want); err != nil {
-			return left, err
+			return out, err
 		}
 	}
-	return left, nil
+	return out, nil
 }
 
-// ofServed returns those on interfaces that Prepare was called for.
-func (t *CarryTable) ofServed(all []Carried) ([]Carried, error) {
+// ofServed returns those on interfaces that Prepare was called for, and the others.
+func (t *CarryTable) ofServed(all []Carried) (served, out []Carried, why error) {
 	if t.prepared == "" {
-		return all, nil // as an earlier agent has left it
+		return all, nil, nil // as an earlier agent has left it
 	}
-	unknown := func(c Carried) bool { return !slices.Contains(t.served, c.Interface) }
-	i := slices.IndexFunc(all, unknown)
-	if i < 0 {
-		return all, nil
+	for _, c := range all {
+		if slices.Contains(t.served, c.Interface) {
+			served = append(served, c)
+			continue
+		}
+		out = append(out, c)
+		why = errUnprepared(c.Interface)
 	}
-	return slices.DeleteFunc(slices.Clone(all), unknown), fmt.Errorf("interface %q is not prepared for connections of other nodes", all[i].Interface)
+	return served, out, why
+}
+
+func errUnprepared(iface string) error {
+	return fmt.Errorf("interface %q is not prepared for connections of other nodes", iface)
 }
 
 // prune forgets what has expired, now and then.
@@ -335,23 +400,24 @@ func (t *CarryTable) prune(now time.Time) {
 	})
 }
 
-// limit leaves connections out of want that are beyond the most.
-func (t *CarryTable) limit(want carryElements, most int) error {
+// limit takes connections out of want that are beyond the most, and returns them.
+func (t *CarryTable) limit(want carryElements, most int) (out []Carried) {
 	if t.count+len(want) <= most {
 		return nil
 	}
 	n := t.count
-	var err error
-	for k := range want {
+	for k, via := range want {
 		if _, known := t.have[k]; known || !k.isConnection() {
 			continue
 		}
 		if n++; n > most {
 			delete(want, k)
-			err = ErrTooManyCarried
+			if c, ok := decodeCarried(k.set, []byte(k.key), []byte(via)); ok {
+				out = append(out, c)
+			}
 		}
 	}
-	return err
+	return out
 }
 
 func compareCarried(a, b carryKey) int {

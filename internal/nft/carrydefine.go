@@ -22,12 +22,12 @@ import (
 )
 
 // Prepare is as Carrier.Prepare.
-func (t *CarryTable) Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) error {
+func (t *CarryTable) Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) (written bool, err error) {
 	t.conn.Lock()
 	defer t.conn.Unlock()
 	indexes, err := indexesIn(t.netns)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var chains []carryChain
 	var served []string
@@ -41,10 +41,10 @@ func (t *CarryTable) Prepare(interfaces []CarryInterface, nodes []net.HardwareAd
 			continue
 		}
 		if err := checkName(i.Name); err != nil {
-			return err
+			return false, err
 		}
 		if len(i.Ports) > 0 && len(i.MAC) != 6 {
-			return fmt.Errorf("bridge %s has no hardware address", i.Name)
+			return false, fmt.Errorf("bridge %s has no hardware address", i.Name)
 		}
 		slices.Sort(i.Ports)
 		served = append(served, i.Name)
@@ -53,14 +53,14 @@ func (t *CarryTable) Prepare(interfaces []CarryInterface, nodes []net.HardwareAd
 	}
 	_, _ = fmt.Fprint(said, nodes)
 	if said.String() == t.prepared && t.intactCarry(chains) {
-		return nil
+		return false, nil
 	}
-	t.prepared = ""
+	t.prepared, t.known = "", false
 	if err := t.define(served, chains, nodes); err != nil {
-		return fmt.Errorf("write tables %s: %w", CarriedName, err)
+		return true, fmt.Errorf("write tables %s: %w", CarriedName, err)
 	}
 	t.prepared, t.served = said.String(), served
-	return nil
+	return true, nil
 }
 
 // indexesIn are the numbers of interfaces by name.
@@ -101,11 +101,8 @@ func (t *CarryTable) define(interfaces []string, chains []carryChain, nodes []ne
 		return err
 	}
 	for part := range slices.Chunk(kept, batchOfCarried) {
-		want, _, err := encodeCarried(part, nil)
-		if err == nil {
-			err = t.update(nil, slices.Collect(maps.Keys(want)), want)
-		}
-		if err != nil {
+		want, _, _ := encodeCarried(part, nil)
+		if err := t.update(nil, slices.Collect(maps.Keys(want)), want); err != nil {
 			return err
 		}
 	}

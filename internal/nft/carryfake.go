@@ -1,7 +1,7 @@
 package nft
 
 import (
-	"fmt"
+	"cmp"
 	"net"
 	"net/netip"
 	"slices"
@@ -28,6 +28,7 @@ type FakeCarrier struct {
 	packets    uint64
 	prepared   bool
 	removed    bool
+	most       int // if not 0, instead of CarryLimit
 }
 
 type fakeCarried struct {
@@ -93,6 +94,20 @@ func (f *FakeCarrier) Removed() bool {
 	return f.removed
 }
 
+// SetMost sets how many connections are too many, instead of CarryLimit.
+func (f *FakeCarrier) SetMost(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.most = n
+}
+
+// SetFail sets Fail.
+func (f *FakeCarrier) SetFail(fail func(verb string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Fail = fail
+}
+
 // Tamper removes everything, as another program would.
 func (f *FakeCarrier) Tamper() {
 	f.mu.Lock()
@@ -120,8 +135,13 @@ func (f *FakeCarrier) change(verb string, do func() error) error {
 }
 
 // Prepare is as Carrier.Prepare.
-func (f *FakeCarrier) Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) error {
-	return f.change("prepare", func() error {
+func (f *FakeCarrier) Prepare(interfaces []CarryInterface, nodes []net.HardwareAddr) (written bool, err error) {
+	err = f.change("prepare", func() error {
+		same := func(a, b CarryInterface) bool {
+			return a.Name == b.Name && slices.Equal(a.MAC, b.MAC) && slices.Equal(a.Ports, b.Ports)
+		}
+		written = !f.prepared || !slices.EqualFunc(f.interfaces, interfaces, same) ||
+			!slices.EqualFunc(f.nodes, nodes, func(a, b net.HardwareAddr) bool { return slices.Equal(a, b) })
 		f.interfaces, f.nodes, f.prepared, f.removed = slices.Clone(interfaces), slices.Clone(nodes), true, false
 		for c := range f.carried {
 			if !f.serves(c.iface) {
@@ -130,6 +150,7 @@ func (f *FakeCarrier) Prepare(interfaces []CarryInterface, nodes []net.HardwareA
 		}
 		return nil
 	})
+	return written, err
 }
 
 // Settle is as Carrier.Settle.
@@ -156,10 +177,8 @@ func (f *FakeCarrier) Settled(address netip.Addr) error {
 
 // Update is as Carrier.Update.
 func (f *FakeCarrier) Update(add, remove []Carried) error {
-	return f.change("update", func() (left error) {
-		if _, _, err := encodeCarried(add, remove); err != nil {
-			return err
-		}
+	return f.change("update", func() error {
+		_, _, out := encodeCarried(add, remove)
 		switch {
 		case len(add)+len(remove) == 0:
 			return nil
@@ -174,15 +193,16 @@ func (f *FakeCarrier) Update(add, remove []Carried) error {
 			k := fakeCarried{c.Conn, c.Interface}
 			_, known := f.carried[k]
 			switch {
+			case slices.Contains(out.Carried, c):
 			case !f.serves(c.Interface):
-				left = fmt.Errorf("interface %q is not prepared for connections of other nodes", c.Interface)
-			case !known && len(f.carried) >= CarryLimit:
-				left = ErrTooManyCarried
+				out.add(errUnprepared(c.Interface), c)
+			case !known && len(f.carried) >= cmp.Or(f.most, CarryLimit):
+				out.add(ErrTooManyCarried, c)
 			default:
 				f.carried[k] = fakeVia{c.Via, until}
 			}
 		}
-		return left
+		return out.err()
 	})
 }
 
@@ -198,6 +218,16 @@ func (f *FakeCarrier) Carried() ([]Carried, error) {
 		}
 	}
 	return out, nil
+}
+
+// Leftover is as Carrier.Leftover.
+func (f *FakeCarrier) Leftover() (nodes []net.HardwareAddr, there bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.prepared {
+		return nil, false, nil
+	}
+	return slices.Clone(f.nodes), true, nil
 }
 
 // Packets is as Carrier.Packets.

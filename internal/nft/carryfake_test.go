@@ -3,6 +3,7 @@ package nft_test
 import (
 	"errors"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,13 @@ func TestCarriersAreTheSame(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			prepare := func(written bool, ifaces ...nft.CarryInterface) {
+				t.Helper()
+				if got, err := c.Prepare(ifaces, nodes); err != nil || got != written {
+					t.Errorf("written: %t (%v), want %t", got, err, written)
+				}
+			}
+			eth0, eth1 := nft.CarryInterface{Name: "eth0"}, nft.CarryInterface{Name: "eth1"}
 			carried(0)
 			if err := c.Update(all, nil); !errors.Is(err, nft.ErrTampered) {
 				t.Errorf("before Prepare: %v", err)
@@ -36,7 +44,17 @@ func TestCarriersAreTheSame(t *testing.T) {
 			if err := c.Settle(vip[0], time.Second); !errors.Is(err, nft.ErrTampered) {
 				t.Errorf("before Prepare: %v", err)
 			}
-			must(c.Prepare([]nft.CarryInterface{{Name: "eth0"}}, nodes))
+			leftover := func(want bool) {
+				t.Helper()
+				got, there, err := c.Leftover()
+				if err != nil || there != want || want && (len(got) != 1 || !slices.Equal(got[0], nodes[0])) || !want && len(got) > 0 {
+					t.Errorf("nodes are %v, there %t (%v), want %t", got, there, err, want)
+				}
+			}
+			leftover(false)
+			prepare(true, eth0)
+			prepare(false, eth0)
+			leftover(true)
 			must(c.Update(all, nil))
 			must(c.Update(all, nil))
 			must(c.Update(all[:5], all))
@@ -52,13 +70,14 @@ func TestCarriersAreTheSame(t *testing.T) {
 			if n, err := c.Packets(); n != 0 || err != nil {
 				t.Errorf("%d packets, %v", n, err)
 			}
-			must(c.Prepare([]nft.CarryInterface{{Name: "eth0"}, {Name: "eth1"}}, nodes))
+			prepare(true, eth0, eth1)
 			must(c.Update(some(20, "eth1"), nil))
 			carried(25)
-			must(c.Prepare([]nft.CarryInterface{{Name: "eth1"}}, nodes))
+			prepare(true, eth1)
 			carried(20)
 			must(c.Remove())
 			carried(0)
+			leftover(false)
 			must(c.Close())
 		})
 	}
@@ -71,7 +90,7 @@ func TestFakeCarrierEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := new(nft.FakeCarrier)
 		node := net.HardwareAddr{2, 0, 0, 0, 0, 1}
-		if err := c.Prepare([]nft.CarryInterface{{Name: "eth0"}}, []net.HardwareAddr{node}); err != nil {
+		if _, err := c.Prepare([]nft.CarryInterface{{Name: "eth0"}}, []net.HardwareAddr{node}); err != nil {
 			t.Fatal(err)
 		}
 		one := some(1, "eth0")

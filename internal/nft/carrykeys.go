@@ -63,17 +63,19 @@ func decodeCarried(set string, key, via []byte) (Carried, bool) {
 // carryElements are elements with their values.
 type carryElements map[carryKey]string
 
-// encodeCarried returns the elements of connections, and those that are to go. Who has a connection with an address may be removed late: packets are
-// not sent on because of that alone.
-func encodeCarried(add, remove []Carried) (want carryElements, gone []carryKey, err error) {
+// encodeCarried returns the elements of connections, and those that are to go. One that cannot be
+// carried is out, and stops no other. Who has a connection with an address may be removed late:
+// packets are not sent on because of that alone.
+func encodeCarried(add, remove []Carried) (want carryElements, gone []carryKey, out LeftOutError) {
 	want = make(carryElements, 2*len(add))
 	for _, c := range add {
 		k, err := c.element()
-		if err != nil {
-			return nil, nil, err
+		if err == nil && (c.Via.BitLen() != c.Client.Addr().BitLen() || c.Via.Is4In6()) {
+			err = fmt.Errorf("connections to %v cannot be sent to %v", c.Service, c.Via)
 		}
-		if c.Via.BitLen() != c.Client.Addr().BitLen() || c.Via.Is4In6() {
-			return nil, nil, fmt.Errorf("connections to %v cannot be sent to %v", c.Service, c.Via)
+		if err != nil {
+			out.Carried, out.Why = append(out.Carried, c), err
+			continue
 		}
 		want[k] = string(c.Via.AsSlice())
 		want[carryKey{carrySetName(kindPairs, lb.FamilyOf(c.Via), c.Interface), pairKey(c.Conn)}] = want[k]
@@ -82,14 +84,14 @@ func encodeCarried(add, remove []Carried) (want carryElements, gone []carryKey, 
 	for _, c := range remove {
 		k, err := c.element()
 		if err != nil {
-			return nil, nil, err
+			continue // it was never there
 		}
 		if _, added := want[k]; !added && !seen[k] {
 			seen[k] = true
 			gone = append(gone, k)
 		}
 	}
-	return want, gone, nil
+	return want, gone, out
 }
 
 func (c Carried) element() (carryKey, error) {

@@ -245,7 +245,8 @@ func (l *movedLAN) prepare(n *movedNode, c *nft.CarryTable) {
 	if n.iface == "br0" {
 		i.Ports = []string{"eth0"}
 	}
-	l.must(c.Prepare([]nft.CarryInterface{i}, []net.HardwareAddr{l.nodes[0].mac, l.nodes[1].mac}))
+	_, err := c.Prepare([]nft.CarryInterface{i}, []net.HardwareAddr{l.nodes[0].mac, l.nodes[1].mac})
+	l.must(err)
 }
 
 func isVIP(a netip.Addr) bool { return a == vip[0] || a == vip[1] }
@@ -253,7 +254,7 @@ func isVIP(a netip.Addr) bool { return a == vip[0] || a == vip[1] }
 // list returns the connections that a node has, to be carried there by the other one.
 func (l *movedLAN) list(from, by int) []nft.Carried {
 	l.Helper()
-	conns, err := conntrack.ListIn(l.nodes[from].FD(), isVIP)
+	conns, err := conntrack.ListIn(l.nodes[from].FD(), isVIP, nil)
 	l.must(err)
 	var out []nft.Carried
 	for _, c := range conns {

@@ -53,7 +53,8 @@ func (n *carryNode) prepare(ifaces ...string) {
 	for _, name := range ifaces {
 		all = append(all, nft.CarryInterface{Name: name})
 	}
-	n.must(n.Prepare(all, []net.HardwareAddr{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}))
+	_, err := n.Prepare(all, []net.HardwareAddr{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}})
+	n.must(err)
 }
 
 // has says what the kernel has.
@@ -188,13 +189,18 @@ func TestCarryLimit(t *testing.T) {
 	n.SetCarryLimit(most)
 	all := some(most+10, "eth0")
 	n.must(n.Update(all[:most-5], nil))
-	if err := n.Update(all[most-5:], nil); !errors.Is(err, nft.ErrTooManyCarried) {
-		t.Errorf("beyond the limit: %v", err)
+	err := n.Update(all[most-5:], nil)
+	var out *nft.LeftOutError
+	if !errors.Is(err, nft.ErrTooManyCarried) || !errors.As(err, &out) {
+		t.Fatalf("beyond the limit: %v", err)
 	}
 	got, err := n.Carried()
 	n.must(err)
 	if len(got) != most {
 		t.Errorf("%d are carried", len(got))
+	}
+	if both := sortedCarried(append(slices.Clone(got), out.Carried...)); !slices.Equal(both, sortedCarried(all)) {
+		t.Errorf("%d are carried and %d left out, of %d", len(got), len(out.Carried), len(all))
 	}
 	n.must(n.Update(got, nil))
 	n.must(n.Update(nil, all))
@@ -221,12 +227,15 @@ func TestWhatCannotBeCarried(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		if err := n.Update([]nft.Carried{bad}, nil); err == nil {
+		var out *nft.LeftOutError
+		if err := n.Update([]nft.Carried{bad, good}, nil); !errors.As(err, &out) || !slices.Equal(out.Carried, []nft.Carried{bad}) {
 			t.Errorf("%s is accepted: %v", what, bad)
 		}
+		n.has(good)
+		n.must(n.Update(nil, []nft.Carried{bad, good}))
 	}
 	n.has()
-	if err := n.Prepare([]nft.CarryInterface{{Name: "eth0", Ports: []string{"eth1"}}}, nil); err == nil {
+	if _, err := n.Prepare([]nft.CarryInterface{{Name: "eth0", Ports: []string{"eth1"}}}, nil); err == nil {
 		t.Error("a bridge without a hardware address is accepted")
 	}
 	if err := n.Settle(netip.Addr{}, time.Second); err == nil {

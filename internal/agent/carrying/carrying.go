@@ -20,7 +20,7 @@ import (
 
 // Connections are those that the kernel tracks: package conntrack.
 type Connections interface {
-	List(of func(netip.Addr) bool) ([]conntrack.Conn, error)
+	List(of func(netip.Addr) bool, rank func(conntrack.Conn) conntrack.Rank) ([]conntrack.Conn, error)
 	Watch(ctx context.Context, of func(netip.Addr) bool, changes func([]conntrack.Change)) error
 }
 
@@ -76,13 +76,15 @@ type Carrying struct {
 	links   []link.Link
 	nodes   map[string][]net.HardwareAddr
 	members map[string]bool
-	up      map[netip.Addr]*raised
-	watch   watch
-	outbox  map[string]*outbox
-	paths   map[pathKey]*path
-	asked   int // how many of them are used
-	kernel  kernel
-	dirty   map[netip.Addr]bool // whose state may be another
+	// addresses are those of nodes.
+	addresses map[netip.Addr]string
+	up        map[netip.Addr]*raised
+	watch     watch
+	outbox    map[string]*outbox
+	paths     map[pathKey]*path
+	asked     int // how many of them are used
+	kernel    kernel
+	dirty     map[netip.Addr]bool // whose state may be another
 }
 
 // raised is an address that was taken.
@@ -104,9 +106,10 @@ type state struct {
 type Kept struct {
 	// Connections are handed to the nodes that have them.
 	Connections int
-	// Unlisted: the former node has not listed its connections. Unreachable: it has, but does
-	// not answer on the interface.
-	Unlisted, Unreachable bool
+	// Unlisted: the former node has not listed its connections. Pending: it has, but is still
+	// looked for, or the kernel does not have them yet. Unreachable: it does not answer on the
+	// interface.
+	Unlisted, Pending, Unreachable bool
 }
 
 // told is what is reported.
@@ -200,6 +203,23 @@ func (c *Carrying) Members(nodes map[string][]net.HardwareAddr, members map[stri
 	})
 }
 
+// Addresses says which addresses are those of nodes.
+func (c *Carrying) Addresses(nodes map[netip.Addr]string) {
+	c.do(func(time.Time) { c.addresses = nodes })
+}
+
+// Tampered says that another program has changed tables of nftables: ours may be gone. All is
+// written again at once.
+func (c *Carrying) Tampered() {
+	c.do(func(now time.Time) {
+		c.fail(now)
+		c.kernel.retry = time.Time{}
+		for _, r := range c.up {
+			r.settleUntil = time.Time{} // again
+		}
+	})
+}
+
 // Ready says whether all is known and in place for an address that is about to be announced.
 func (c *Carrying) Ready(addr netip.Addr, epoch uint64) bool {
 	c.mu.Lock()
@@ -208,11 +228,13 @@ func (c *Carrying) Ready(addr netip.Addr, epoch uint64) bool {
 	return ok && s.ready && s.epoch == epoch
 }
 
-// Kept is what has become of the connections of an address.
-func (c *Carrying) Kept(addr netip.Addr) Kept {
+// Kept is what has become of the connections of an address since it was taken, if anything is
+// known.
+func (c *Carrying) Kept(addr netip.Addr, epoch uint64) (Kept, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state[addr].kept
+	s, ok := c.state[addr]
+	return s.kept, ok && s.epoch == epoch
 }
 
 // Carried are the connections that this node hands to others, by address and node, and how many
@@ -335,10 +357,10 @@ func (c *Carrying) step(ctx context.Context, mail Mail, now time.Time) (busy boo
 		}
 	}
 	c.send(ctx, mail)
-	c.compute()
+	c.compute(now)
 	c.look(ctx, now)
 	c.install(now)
-	return c.publish() || len(c.lister.Following()) > 0
+	return c.publish(now) || len(c.lister.Following()) > 0
 }
 
 // random is a number that nobody can guess, and never 0.

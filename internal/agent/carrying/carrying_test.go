@@ -44,6 +44,8 @@ type fakeNode struct {
 	letters []member.Letter
 	mail    chan struct{}
 	deaf    bool // letters to it get lost
+	reads   int  // of its connections
+	unread  error
 }
 
 // fakeLAN is what connects nodes.
@@ -142,9 +144,12 @@ func (n *fakeNode) Ask(ctx context.Context, _ string, addr, _ netip.Addr, at net
 func (n *fakeNode) Close() {}
 
 // List and Watch are of Connections.
-func (n *fakeNode) List(of func(netip.Addr) bool) (out []conntrack.Conn, err error) {
+func (n *fakeNode) List(of func(netip.Addr) bool, _ func(conntrack.Conn) conntrack.Rank) (out []conntrack.Conn, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.reads++; n.unread != nil {
+		return nil, n.unread
+	}
 	for c := range n.conns {
 		if of(c.Service.Addr()) {
 			out = append(out, c)
@@ -262,6 +267,13 @@ func (n *fakeNode) expect(t *testing.T, what string, to netip.Addr, from, count 
 	}
 }
 
+// kept is what is known about the last claim.
+func (n *fakeNode) kept(addr netip.Addr) Kept {
+	n.Carrying.mu.Lock()
+	defer n.Carrying.mu.Unlock()
+	return n.state[addr].kept
+}
+
 func TestCarrying(t *testing.T) {
 	for name, addr := range map[string]netip.Addr{"IPv4": vip, "IPv6": vip6} {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +288,7 @@ func TestCarrying(t *testing.T) {
 				if _, isCarried := b.carrier.Receive("eth0", mac("a"), conn(addr, 0)); isCarried {
 					t.Error("a packet of a node is sent on")
 				}
-				if got := b.Kept(addr); got.Connections != 10 || got.Unlisted || got.Unreachable {
+				if got := b.kept(addr); got.Connections != 10 || got.Unlisted || got.Unreachable {
 					t.Errorf("kept: %+v", got)
 				}
 				if n := a.Listed(); n != 10 {
@@ -308,7 +320,26 @@ func TestCarrying(t *testing.T) {
 					after(10 * time.Millisecond)
 					c.expect(t, "the next agent", addr, 0, 11, "[a:10]")
 				}
-				// That of a former owner is away.
+				// That of a former owner is away. The next one of the owner finds the node's name.
+				c.end()
+				c = l.start(t, "c")
+				c.Take(addr, claim(3, "", true))
+				c.Members(map[string][]net.HardwareAddr{"a": {mac("a")}, "b": {mac("b")}, "c": {mac("c")}}, map[string]bool{})
+				after(time.Second)
+				if carried, total := c.Carried(); total != 14 || len(carried) != 2 || carried[0].Node != "a" || carried[1].Node != "b" {
+					t.Errorf("carried by the next agent: %+v", carried)
+				}
+				c.end()
+				c = l.start(t, "c") // which does not know hardware addresses, either
+				c.Take(addr, claim(3, "", true))
+				c.Members(map[string][]net.HardwareAddr{"c": {mac("c")}}, map[string]bool{})
+				c.Addresses(map[netip.Addr]string{addrOf("a"): "a", addr6Of("a"): "a", addrOf("b"): "b", addr6Of("b"): "b"})
+				after(time.Second)
+				if carried, total := c.Carried(); total != 14 || len(carried) != 2 || carried[0].Node != "a" || carried[1].Node != "b" {
+					t.Errorf("carried by another agent: %+v", carried)
+				}
+				l.members()
+				after(time.Second)
 				a.end()
 				c.Members(map[string][]net.HardwareAddr{"a": {mac("a")}, "b": {mac("b")}, "c": {mac("c")}}, map[string]bool{"b": true})
 				after(time.Minute)
@@ -337,21 +368,6 @@ func TestCarrying(t *testing.T) {
 	}
 }
 
-// A kernel that refuses is asked again, and tables that are gone are written again.
-func TestKernelRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLAN(t, "a", "b")
-		a, b := l.nodes["a"], l.nodes["b"]
-		a.Take(vip, claim(1, "", true))
-		a.change(false, vip, 0, 3)
-		after(time.Second)
-		l.move(t, vip, 2, "a", "b")
-		b.carrier.Tamper()
-		after(renewPeriod + 5*time.Second)
-		b.expect(t, "after the tables were removed", vip, 0, 3, "[a:3]")
-	})
-}
-
 // A node that does not list, or does not answer on the segment, is told apart.
 func TestNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -365,15 +381,18 @@ func TestNotKept(t *testing.T) {
 		after(time.Second)
 		b.Take(vip, claim(2, "a", false))
 		after(time.Second)
-		if got := b.Kept(vip); b.Ready(vip, 2) || !got.Unlisted {
+		if got := b.kept(vip); b.Ready(vip, 2) || !got.Unlisted {
 			t.Errorf("a does not hear: %+v", got)
 		}
 		a.mu.Lock()
 		a.deaf = false
 		a.mu.Unlock()
 		after(10 * time.Second)
-		if got := b.Kept(vip); !b.Ready(vip, 2) || got.Connections != 3 {
+		if got := b.kept(vip); !b.Ready(vip, 2) || got.Connections != 3 {
 			t.Errorf("a hears: %+v", got)
+		}
+		if _, ok := b.Kept(vip, 3); ok {
+			t.Error("it is said to be known what a later claim keeps")
 		}
 		b.Drop(vip)
 		far := link.Link{Name: "eth0", Index: 2, Up: true, MAC: mac("b"), Prefixes: []netip.Prefix{netip.MustParsePrefix("203.0.113.2/24")}}
@@ -381,7 +400,7 @@ func TestNotKept(t *testing.T) {
 		after(2 * remembered)
 		b.Take(vip, claim(3, "a", false))
 		after(10 * time.Second)
-		if got := b.Kept(vip); !b.Ready(vip, 3) || got.Connections != 0 || !got.Unreachable {
+		if got := b.kept(vip); !b.Ready(vip, 3) || got.Connections != 0 || !got.Unreachable {
 			t.Errorf("a is on another segment: %+v", got)
 		}
 	})

@@ -2,6 +2,7 @@ package carrying
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
@@ -14,15 +15,21 @@ type Kernel struct{}
 var _ Connections = Kernel{}
 
 // List is conntrack.List.
-func (Kernel) List(of func(netip.Addr) bool) ([]conntrack.Conn, error) { return conntrack.List(of) }
+func (Kernel) List(of func(netip.Addr) bool, rank func(conntrack.Conn) conntrack.Rank) ([]conntrack.Conn, error) {
+	return conntrack.List(of, rank)
+}
 
 // Watch is conntrack.Watch.
 func (Kernel) Watch(ctx context.Context, of func(netip.Addr) bool, changes func([]conntrack.Change)) error {
 	return conntrack.Watch(ctx, of, changes)
 }
 
-// watchRetry is how long a kernel is left alone that does not tell of connections.
-const watchRetry = 5 * time.Second
+const (
+	// watchRetry is how long a kernel is left alone that does not tell of connections.
+	watchRetry = 5 * time.Second
+	// readRetry is the same for one that does not list them.
+	readRetry = time.Second
+)
 
 // watch is how connections are followed.
 type watch struct {
@@ -30,6 +37,8 @@ type watch struct {
 	listens bool               // changes are heard
 	reading bool
 	retry   time.Time
+	reread  time.Time // not to be read before
+	many    bool      // there were too many
 }
 
 // follow has connections of addresses followed while there are any to follow, and read when that
@@ -50,20 +59,29 @@ func (c *Carrying) follow(ctx context.Context, now time.Time) {
 		c.listen(ctx)
 	}
 	failed := w.stop == nil && now.Before(w.retry)
-	if len(following) == 0 || w.reading || !w.listens && !failed || !c.lister.Unread(now) {
+	if len(following) == 0 || w.reading || !w.listens && !failed || now.Before(w.reread) || !c.lister.Unread(now) {
 		return
 	}
 	w.reading = true
 	c.lister.Begin()
+	rank := c.lister.Rank()
 	c.beside.Go(func() {
-		found, err := c.o.Connections.List(func(a netip.Addr) bool { return of[a] })
-		c.later(ctx, func(time.Time) {
+		found, err := c.o.Connections.List(func(a netip.Addr) bool { return of[a] }, rank)
+		c.later(ctx, func(at time.Time) {
 			w.reading = false
-			if err != nil {
-				c.o.Log.Warn("connections not read", "error", err)
-				if found == nil {
-					return
+			switch {
+			case errors.Is(err, conntrack.ErrTooMany):
+				if !w.many {
+					c.o.Log.Warn("there are more connections than are listed to other nodes", "error", err)
 				}
+				w.many = true
+			case err != nil:
+				c.o.Log.Warn("connections not read", "error", err)
+				w.reread = at.Add(readRetry)
+				c.lister.Lose()
+				return
+			default:
+				w.many = false
 			}
 			c.lister.Read(following, found, now)
 		})

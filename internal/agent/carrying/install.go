@@ -1,12 +1,12 @@
 package carrying
 
 import (
-	"cmp"
+	"bytes"
+	"errors"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"fairlead.io/internal/conntrack"
@@ -23,16 +23,27 @@ const (
 	leaveTime = 30 * time.Second
 	// removeAfter is when tables are removed that are empty.
 	removeAfter = time.Minute
+	// computePause is how often the connections of an address are looked at that has more than
+	// manyFlows of them: each look is at all of them.
+	computePause = 250 * time.Millisecond
+	manyFlows    = 1000
 )
 
 // kernel is what the kernel is to hand to other nodes, and what it has.
 type kernel struct {
 	flows map[netip.Addr]*flows
 	// has is what is installed.
-	has     map[netip.Addr]map[element]netip.Addr
-	stale   bool // interfaces or nodes have changed
-	made    bool // the tables are there
-	ifaces  []nft.CarryInterface
+	has map[netip.Addr]map[element]netip.Addr
+	// counts are how many of them there are; none if they are to be counted.
+	counts map[netip.Addr]*counts
+	// later are addresses that are to be looked at when it is time.
+	later  map[netip.Addr]bool
+	stale  bool // interfaces or nodes have changed
+	full   bool // some connections were left out
+	made   bool // the tables may be there
+	ifaces []nft.CarryInterface
+	// nodes are hardware addresses that the earlier agent knew, while there is something of it.
+	nodes   []net.HardwareAddr
 	renewed time.Time
 	retry   time.Time
 	needed  time.Time // when they were last
@@ -45,6 +56,13 @@ type flows struct {
 	node    map[conntrack.Conn]string
 	counts  map[string]int // by node
 	version uint64         // of the own connections
+	at      time.Time      // when they were looked at
+}
+
+// counts are how many connections of an address are installed.
+type counts struct {
+	all  int
+	node map[string]int
 }
 
 // element is one entry in the kernel's table.
@@ -54,16 +72,26 @@ type element struct {
 }
 
 func (k *kernel) reset() {
-	*k = kernel{flows: map[netip.Addr]*flows{}, has: map[netip.Addr]map[element]netip.Addr{}, dirty: map[netip.Addr]bool{}, left: map[netip.Addr]time.Time{}}
+	*k = kernel{flows: map[netip.Addr]*flows{}, has: map[netip.Addr]map[element]netip.Addr{}, counts: map[netip.Addr]*counts{}, later: map[netip.Addr]bool{},
+		dirty: map[netip.Addr]bool{}, left: map[netip.Addr]time.Time{}}
 }
 
 // inherit takes over what an earlier agent of this node has left.
 func (c *Carrying) inherit() {
+	now := time.Now()
+	nodes, there, err := c.o.Carrier.Leftover()
+	if err != nil {
+		c.o.Log.Warn("tables for connections of other nodes not read", "error", err)
+	}
+	c.kernel.nodes = nodes
+	c.kernel.made, c.kernel.needed = there || err != nil, now // they are removed if nothing comes into them
 	left, err := c.o.Carrier.Carried()
-	if err != nil || len(left) == 0 {
+	if err != nil {
+		c.o.Log.Warn("connections that the previous agent handed to other nodes were not read; the kernel forgets them within a minute", "error", err)
+	}
+	if len(left) == 0 {
 		return
 	}
-	now := time.Now()
 	byVia := map[netip.Addr][]conntrack.Conn{}
 	seen := map[conntrack.Conn]bool{}
 	for _, e := range left {
@@ -84,25 +112,40 @@ func (c *Carrying) inherit() {
 }
 
 // compute looks again at the connections of addresses that have changed.
-func (c *Carrying) compute() {
+func (c *Carrying) compute(now time.Time) {
 	for addr, f := range c.kernel.flows {
 		if c.lister.Version(addr) != f.version {
 			c.keeper.Touch(addr)
 		}
 	}
 	for _, addr := range c.keeper.Changed() {
+		c.kernel.later[addr] = true
+	}
+	for addr := range c.kernel.later {
+		if c.postpones(addr, now) {
+			continue
+		}
+		delete(c.kernel.later, addr)
+		delete(c.kernel.counts, addr)
 		c.kernel.dirty[addr], c.dirty[addr] = true, true
 		nodes := c.keeper.Flows(addr, c.lister.Has)
 		if len(nodes) == 0 {
 			delete(c.kernel.flows, addr)
 			continue
 		}
-		f := &flows{node: nodes, counts: map[string]int{}, version: c.lister.Version(addr)}
+		f := &flows{node: nodes, counts: map[string]int{}, version: c.lister.Version(addr), at: now}
 		for _, node := range nodes {
 			f.counts[node]++
 		}
 		c.kernel.flows[addr] = f
 	}
+}
+
+// postpones says whether the many connections of an address were looked at a moment ago. An
+// address that is on the move does not wait.
+func (c *Carrying) postpones(addr netip.Addr, now time.Time) bool {
+	f, r := c.kernel.flows[addr], c.up[addr]
+	return f != nil && r != nil && !r.settles && r.up && len(f.node) > manyFlows && now.Sub(f.at) < computePause
 }
 
 // wanted are the elements of an address. While a node is looked for, what there is stays; and
@@ -191,13 +234,27 @@ func (c *Carrying) install(now time.Time) {
 		changed[addr] = wanted
 	}
 	if len(add)+len(remove) > 0 {
-		if err := c.o.Carrier.Update(add, remove); err != nil {
+		err := c.o.Carrier.Update(add, remove)
+		var out *nft.LeftOutError
+		switch {
+		case errors.As(err, &out):
+			if !k.full {
+				c.o.Log.Warn("some connections are not handed to other nodes; their packets are reset", "connections", len(out.Carried), "error", out.Why)
+			}
+			k.full = true
+			for _, one := range out.Carried { // they are tried again with the next change
+				delete(changed[one.Service.Addr()], element{one.Conn, one.Interface})
+			}
+		case err != nil:
 			c.o.Log.Warn("connections not handed to other nodes", "error", err)
 			c.fail(now)
 			return
+		case renew:
+			k.full = false
 		}
 	}
 	for addr, wanted := range changed {
+		delete(k.counts, addr)
 		if len(wanted) == 0 {
 			delete(k.has, addr)
 		} else {
@@ -211,10 +268,10 @@ func (c *Carrying) install(now time.Time) {
 	c.settle(now)
 }
 
-// fail has everything written again.
+// fail has everything written again, after a while.
 func (c *Carrying) fail(now time.Time) {
 	k := &c.kernel
-	k.made, k.stale, k.retry = false, true, now.Add(retryPeriod)
+	k.stale, k.retry = true, now.Add(retryPeriod)
 	for addr := range k.has {
 		k.dirty[addr] = true
 	}
@@ -258,17 +315,26 @@ func (c *Carrying) prepare(now time.Time) bool {
 	if k.made && same && !k.stale {
 		return true
 	}
-	var macs []net.HardwareAddr
+	// What comes from a node was handed on already, also from one that is not known yet.
+	if len(k.has) == 0 {
+		k.nodes = nil
+	}
+	macs := slices.Clone(k.nodes)
 	for _, of := range c.nodes {
 		macs = append(macs, of...)
 	}
-	slices.SortFunc(macs, func(a, b net.HardwareAddr) int { return strings.Compare(string(a), string(b)) })
-	if err := c.o.Carrier.Prepare(ifaces, macs); err != nil {
+	slices.SortFunc(macs, func(a, b net.HardwareAddr) int { return bytes.Compare(a, b) })
+	macs = slices.CompactFunc(macs, func(a, b net.HardwareAddr) bool { return bytes.Equal(a, b) })
+	k.made = true
+	written, err := c.o.Carrier.Prepare(ifaces, macs)
+	if err != nil {
 		c.o.Log.Warn("tables for connections of other nodes not made", "error", err)
 		c.fail(now)
 		return false
 	}
-	k.made, k.stale, k.ifaces = true, false, ifaces
+	if k.stale, k.ifaces = false, ifaces; written {
+		k.renewed = time.Time{} // elements may be missing
+	}
 	return true
 }
 
@@ -285,7 +351,7 @@ func (c *Carrying) settle(now time.Time) {
 				c.o.Log.Warn("packets of unknown connections are reset while an address moves", "address", addr, "error", err)
 			}
 		}
-		_, final := c.keeper.Heard(addr)
+		_, final := c.keeper.Heard(addr, now)
 		switch {
 		case r.up && final && c.found(addr):
 			if err := c.o.Carrier.Settled(addr); err != nil {
@@ -313,74 +379,4 @@ func (c *Carrying) found(addr netip.Addr) bool {
 		}
 	}
 	return true
-}
-
-// publish says what the loop may ask for, and whether there is more to do soon.
-func (c *Carrying) publish() (busy bool) {
-	t := told{listed: c.lister.Listed()}
-	for addr, f := range c.kernel.flows {
-		counts := map[string]int{}
-		for conn := range c.installed(addr) {
-			counts[f.node[conn]]++
-		}
-		for node, n := range counts {
-			if node != "" {
-				t.carried = append(t.carried, Carried{addr, node, n, c.keeper.Since(addr, node)})
-				t.total += n
-			}
-		}
-	}
-	slices.SortFunc(t.carried, func(a, b Carried) int {
-		return cmp.Or(a.Address.Compare(b.Address), strings.Compare(a.Node, b.Node))
-	})
-	states := map[netip.Addr]*state{}
-	for addr := range c.dirty {
-		states[addr] = c.stateOf(addr)
-	}
-	clear(c.dirty)
-	c.mu.Lock()
-	changed := t.listed != c.told.listed || !slices.Equal(t.carried, c.told.carried)
-	c.told = t
-	for addr, s := range states {
-		if s == nil {
-			delete(c.state, addr)
-			continue
-		}
-		changed = changed || c.state[addr] != *s
-		c.state[addr] = *s
-		if c.kernel.dirty[addr] {
-			c.dirty[addr] = true
-		}
-	}
-	c.mu.Unlock()
-	if changed {
-		signal(c.changed)
-	}
-	for _, r := range c.up {
-		busy = busy || r.settles
-	}
-	return busy || c.asked > 0 || len(c.dirty) > 0
-}
-
-// installed are the connections of addr that the kernel hands on.
-func (c *Carrying) installed(addr netip.Addr) map[conntrack.Conn]bool {
-	out := make(map[conntrack.Conn]bool, len(c.kernel.has[addr]))
-	for e := range c.kernel.has[addr] {
-		out[e.Conn] = true
-	}
-	return out
-}
-
-// stateOf is what the loop may ask about addr; nil if it is not here.
-func (c *Carrying) stateOf(addr netip.Addr) *state {
-	claim, own := c.keeper.Own(addr)
-	r := c.up[addr]
-	if !own || r == nil {
-		return nil
-	}
-	listed, _ := c.keeper.Heard(addr)
-	f := c.kernel.flows[addr]
-	kept := Kept{Connections: len(c.installed(addr)), Unlisted: !listed}
-	kept.Unreachable = kept.Connections == 0 && f != nil && f.counts[claim.From] > 0
-	return &state{r.epoch, listed && c.found(addr) && !c.kernel.dirty[addr] && (!r.settles || !r.settleUntil.IsZero()), kept}
 }

@@ -22,7 +22,15 @@ import (
 // signalProxy sends a signal to kube-proxy of a node.
 func signalProxy(t *testing.T, node, signal string) {
 	t.Helper()
-	onHost(t, node, "sh", "-c", `for p in /proc/[0-9]*; do if tr '\0' ' ' <$p/cmdline | grep -q "^[^ ]*/kube kube-proxy "; then kill -`+signal+` ${p#/proc/}; fi; done`)
+	if err := signalProxyNow(node, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signalProxyNow is signalProxy after the end of a test, too.
+func signalProxyNow(node, signal string) error {
+	_, err := cluster.Exec(context.Background(), node, "sh", "-c", `for p in /proc/[0-9]*; do if tr '\0' ' ' <$p/cmdline | grep -q "^[^ ]*/kube kube-proxy "; then kill -`+signal+` ${p#/proc/}; fi; done`)
+	return err
 }
 
 // stopProxy has kube-proxy of a node stand still until the test ends or the returned function is
@@ -30,9 +38,7 @@ func signalProxy(t *testing.T, node, signal string) {
 func stopProxy(t *testing.T, node string) (resume func()) {
 	t.Helper()
 	signalProxy(t, node, "STOP")
-	resume = func() {
-		_, _ = cluster.Exec(context.Background(), node, "sh", "-c", `for p in /proc/[0-9]*; do if tr '\0' ' ' <$p/cmdline | grep -q "^[^ ]*/kube kube-proxy "; then kill -CONT ${p#/proc/}; fi; done`)
-	}
+	resume = func() { _ = signalProxyNow(node, "CONT") }
 	t.Cleanup(resume)
 	return resume
 }

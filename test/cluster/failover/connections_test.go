@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,21 +37,50 @@ type talks struct {
 func newTalks(t *testing.T) *talks {
 	t.Helper()
 	serveTalks(t)
-	ports := []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "talk", Port: talkPort}, {Name: "talk-udp", Port: talkPort, Protocol: corev1.ProtocolUDP}}
-	w := newWorld(t, func(s *corev1.Service) { s.Name, s.Spec.Ports = "talks", ports })
-	for _, family := range w.service.Spec.IPFamilies {
-		slice := newSlice(w.service, family, "10.77.0.1", "fd77::1")
+	x := &talks{world: newWorld(t, func(s *corev1.Service) { s.Name, s.Spec.Ports = "talks", talkPorts })}
+	leadToTalks(t, x.service)
+	t.Cleanup(x.close)
+	x.answered()
+	return x
+}
+
+var talkPorts = []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "talk", Port: talkPort}, {Name: "talk-udp", Port: talkPort, Protocol: corev1.ProtocolUDP}}
+
+// leadToTalks has a Service lead to the server which keeps connections: beside the cluster, or
+// on each node if it keeps clients' addresses.
+func leadToTalks(t *testing.T, s *corev1.Service) {
+	t.Helper()
+	for _, family := range s.Spec.IPFamilies {
+		slice := newSlice(s, family, "10.77.0.1", "fd77::1")
 		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: ptr.To("talk"), Port: ptr.To(int32(talkPort)), Protocol: ptr.To(corev1.ProtocolTCP)},
 			discoveryv1.EndpointPort{Name: ptr.To("talk-udp"), Port: ptr.To(int32(talkPort)), Protocol: ptr.To(corev1.ProtocolUDP)})
+		if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+			slice.Endpoints = nil
+			for _, node := range nodes {
+				here := newSlice(s, family, addressesAt(node)[0], addressesAt(node)[1]).Endpoints[0]
+				here.NodeName = &node
+				slice.Endpoints = append(slice.Endpoints, here)
+			}
+		}
 		if err := api.Update(t.Context(), slice); err != nil {
 			t.Fatal(err)
 		}
 	}
-	x := &talks{world: w}
-	for _, addr := range w.addrs {
+}
+
+// addressesAt are those of a node.
+func addressesAt(node string) [2]string {
+	number := node[len(node)-1:]
+	return [2]string{"10.77.0.1" + number, "fd77::1" + number}
+}
+
+// answered waits until connections to all addresses are answered.
+func (x *talks) answered() {
+	x.t.Helper()
+	for _, addr := range x.addrs {
 		for _, network := range []string{"tcp", "udp"} {
-			eventually(t, func() error {
-				c, err := talk.Open(t.Context(), cluster, network, netip.AddrPortFrom(addr, talkPort))
+			eventually(x.t, func() error {
+				c, err := talk.Open(x.t.Context(), cluster, network, netip.AddrPortFrom(addr, talkPort))
 				if err == nil {
 					c.Close()
 				}
@@ -57,8 +88,6 @@ func newTalks(t *testing.T) *talks {
 			})
 		}
 	}
-	t.Cleanup(x.close)
-	return x
 }
 
 func (x *talks) close() {
@@ -73,14 +102,20 @@ func (x *talks) close() {
 // serveTalks runs the server beside the cluster.
 func serveTalks(t *testing.T) {
 	t.Helper()
+	serveTalksOn(t, sandbox.ControlHost, [2]string{"10.77.0.1", "fd77::1"}, talk.Serve, talk.ServePackets)
+}
+
+// serveTalksOn runs the server on a host with these addresses.
+func serveTalksOn(t *testing.T, host string, addrs [2]string, serve func(net.Listener), servePackets func(net.PacketConn)) {
+	t.Helper()
 	var l net.Listener
 	var packets []net.PacketConn
-	if err := cluster.In(sandbox.ControlHost, func() (err error) {
+	if err := cluster.In(host, func() (err error) {
 		if l, err = net.Listen("tcp", fmt.Sprintf(":%d", talkPort)); err != nil {
 			return err
 		}
 		// One for each address: an answer leaves from the one that was asked.
-		for _, own := range []string{"10.77.0.1", "fd77::1"} {
+		for _, own := range addrs {
 			c, err := net.ListenPacket("udp", net.JoinHostPort(own, fmt.Sprint(talkPort)))
 			if err != nil {
 				return err
@@ -97,9 +132,9 @@ func serveTalks(t *testing.T) {
 			_ = c.Close()
 		}
 	})
-	go talk.Serve(l)
+	go serve(l)
 	for _, c := range packets {
-		go talk.ServePackets(c)
+		go servePackets(c)
 	}
 }
 
@@ -224,18 +259,18 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	a := x.settled()
 	x.begin(a, idle, steady, packets, 4<<20)
 	x.alive("in the beginning", isIdle)
+	big := x.transfer(1<<30, 32<<20)
 
+	connections := connecting(t, x.addrs...)
 	cordon(t, a, true)
 	b := x.moved(a)
 	x.begin(b, idle, steady, packets, 4<<20)
 	x.alive("after a cordon", isIdle)
-	eventually(t, func() error {
-		if got := carriedBy(t, b); got[a] < int32(2*each) {
-			return fmt.Errorf("the Agent object of %s says that it carries %v, not %d to %s", b, got, 2*each, a)
-		}
-		return nil
-	})
-	eventually(t, func() error { return x.toldKept(t) })
+	if failed := beyondMove(connections()); len(failed) > 0 {
+		t.Errorf("new connections failed: %v", failed)
+	}
+	eventually(t, func() error { return x.toldCarried(a, b, 2*each) })
+	eventually(t, func() error { return x.toldKept(a, each) })
 
 	cordon(t, b, true)
 	c := x.moved(b)
@@ -267,6 +302,9 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	eventually(t, func() error { return x.onlyAt(b) })
 	x.settled()
 	x.alive("after a ring of moves", isIdle)
+	if big.Wait(); big.Err() != nil || big.Bytes() < 1<<30 {
+		t.Errorf("a transfer ended after %d bytes: %v", big.Bytes(), big.Err())
+	}
 	x.begin(b, idle, steady, packets, 0)
 
 	// The agent of the owner is told to end: the node has connections, and no agent.
@@ -278,6 +316,7 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	eventually(t, func() error { return x.onlyAt(c) })
 	x.alive("while the former owner leaves", isIdle)
 	x.unbroken("before a death")
+	x.lostFew()
 
 	// A node with connections dies: each of its packets is answered by a reset.
 	if err := cluster.Cut(a); err != nil {
@@ -312,18 +351,104 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	leaving.gone(t)
 }
 
-// toldKept says whether a Moved event says how many connections were kept.
-func (x *talks) toldKept(t *testing.T) error {
-	var events corev1.EventList
-	if err := api.List(t.Context(), &events, client.InNamespace("default")); err != nil {
-		return err
+// transfer sends so many bytes through the first address, at a rate, and compares what comes back.
+func (x *talks) transfer(size, rate int64) *talk.Conn {
+	x.t.Helper()
+	c, err := talk.Open(x.t.Context(), cluster, "tcp", netip.AddrPortFrom(x.addrs[0], talkPort))
+	if err != nil {
+		x.t.Fatalf("new connection: %v", err)
 	}
-	for i := range events.Items {
-		if e := &events.Items[i]; e.InvolvedObject.Name == x.service.Name && e.Reason == "Moved" && strings.Contains(e.Message, "established connections are kept") {
-			return nil
+	x.t.Cleanup(c.Close)
+	c.Stream(size, rate)
+	return c
+}
+
+// toldCarried says whether the Agent object and the metrics say that a node hands so many
+// connections to the former one, at least.
+func (x *talks) toldCarried(former, node string, least int) error {
+	if got := carriedBy(x.t, node); got[former] < int32(least) {
+		return fmt.Errorf("the Agent object of %s says that it carries %v, not %d to %s", node, got, least, former)
+	}
+	for at, name := range map[string]string{node: "fairlead_agent_carried_connections", former: "fairlead_agent_remaining_connections"} {
+		if got, err := metric(x.t, at, name); err != nil || got < float64(least) {
+			return fmt.Errorf("metric %s of %s is %v, not %d: %w", name, at, got, least, err)
 		}
 	}
-	return errors.New("no event says that connections are kept")
+	if got, err := metric(x.t, node, "fairlead_agent_carried_packets_total"); err != nil || got == 0 {
+		return fmt.Errorf("metric fairlead_agent_carried_packets_total of %s is %v: %w", node, got, err)
+	}
+	return nil
+}
+
+// metric is that of the agent of a node.
+func metric(t *testing.T, node, name string) (float64, error) {
+	t.Helper()
+	all, err := running[node].get(t.Context(), running[node].metrics, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(all) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, errors.New("there is no metric " + name)
+}
+
+// movedEvents are what events say about the moves of an address of the Service from a node.
+func (x *talks) movedEvents(service *corev1.Service, from string) (out []string, err error) {
+	var events corev1.EventList
+	if err := api.List(x.t.Context(), &events, client.InNamespace("default")); err != nil {
+		return nil, err
+	}
+	for i := range events.Items {
+		if e := &events.Items[i]; e.InvolvedObject.UID == service.UID && e.Reason == "Moved" && strings.Contains(e.Message, " moved from "+from+",") {
+			out = append(out, e.Message)
+		}
+	}
+	return out, nil
+}
+
+// toldKept says whether events about the move of all addresses from a node say how many
+// connections were kept: those of the test, and a few that have just ended.
+func (x *talks) toldKept(from string, least int) error {
+	messages, err := x.movedEvents(x.service, from)
+	if err != nil {
+		return err
+	}
+	if len(messages) < len(x.addrs) {
+		return fmt.Errorf("%d events about moves from %s", len(messages), from)
+	}
+	for _, m := range messages {
+		kept := regexp.MustCompile(` (\d+) established connections are kept\.`).FindStringSubmatch(m)
+		if kept == nil {
+			x.t.Fatalf("an event does not say how many connections are kept: %s", m)
+		}
+		if n, _ := strconv.Atoi(kept[1]); n < least || n > least+maxEnding {
+			x.t.Fatalf("an event says that %d connections are kept, not %d: %s", n, least, m)
+		}
+	}
+	return nil
+}
+
+// maxEnding is how many other connections there may be in a move: those that are opened every
+// 20 ms have not all ended.
+const maxEnding = 20
+
+// lostFew checks that few datagrams were lost: those on their way while an address moved.
+func (x *talks) lostFew() {
+	x.t.Helper()
+	flows, lost := 0, 0
+	for _, c := range x.open {
+		if c.UDP {
+			flows++
+			lost += c.Lost()
+		}
+	}
+	x.t.Logf("of %d flows of datagrams, %d datagrams were lost", flows, lost)
+	if lost > 2*flows {
+		x.t.Errorf("%d datagrams of %d flows were lost", lost, flows)
+	}
 }
 
 // reset waits until all connections through a node that said something since are reset, and no
@@ -358,6 +483,10 @@ func (x *talks) reset(node string, died time.Time) {
 		}
 	}
 	x.t.Logf("%d connections through %s were reset, the last after %v", talking, node, slowest.Round(time.Millisecond))
+	// The node is dead after 0.6 s. A client may send again only after as long as it has waited.
+	if slowest > 5*time.Second {
+		x.t.Errorf("a connection through %s was reset only after %v", node, slowest)
+	}
 	if talking == 0 {
 		x.t.Error("there were no connections to reset")
 	}

@@ -56,7 +56,13 @@ func TestRulesetFlushed(t *testing.T) {
 // restartProxy ends kube-proxy, which the node starts again.
 func restartProxy(t *testing.T, node string) {
 	t.Helper()
-	onHost(t, node, "sh", "-c", `for p in /proc/[0-9]*; do if tr '\0' ' ' <$p/cmdline | grep -q "^[^ ]*/kube kube-proxy "; then kill ${p#/proc/}; fi; done`)
+	signalProxy(t, node, "TERM")
+	proxyRuns(t, node)
+}
+
+// proxyRuns waits until kube-proxy of a node has written its rules.
+func proxyRuns(t *testing.T, node string) {
+	t.Helper()
 	eventually(t, func() error {
 		if _, err := cluster.Exec(t.Context(), node, "nft", "list table ip kube-proxy"); err != nil {
 			return errors.New("kube-proxy of " + node + " has no rules")

@@ -47,12 +47,8 @@ func (w *world) forwarded() {
 	w.t.Helper()
 	for _, node := range nodes {
 		for _, a := range w.addrs {
-			family := "ip"
-			if a.Is6() {
-				family = "ip6"
-			}
 			eventually(w.t, func() error {
-				rules, err := cluster.Exec(w.t.Context(), node, "nft", "list table "+family+" kube-proxy")
+				rules, err := cluster.Exec(w.t.Context(), node, rulesOf(a)...)
 				if err == nil && !strings.Contains(string(rules), a.String()) {
 					err = fmt.Errorf("kube-proxy of %s does not know %s", node, a)
 				}
@@ -60,6 +56,22 @@ func (w *world) forwarded() {
 			})
 		}
 	}
+}
+
+// iptables is how kube-proxy forwards, instead of nftables.
+var iptables bool
+
+// rulesOf is the command that shows kube-proxy's rules of an address's family.
+func rulesOf(a netip.Addr) []string {
+	switch {
+	case iptables && a.Is6():
+		return []string{"ip6tables-save", "-t", "nat"}
+	case iptables:
+		return []string{"iptables-save", "-t", "nat"}
+	case a.Is6():
+		return []string{"nft", "list table ip6 kube-proxy"}
+	}
+	return []string{"nft", "list table ip kube-proxy"}
 }
 
 // newService makes a Service that leads to the server beside the cluster. It

@@ -22,7 +22,13 @@ import (
 
 // Serve says to everybody who connects from which address, and then sends back what it gets,
 // until the listener is closed.
-func Serve(l net.Listener) {
+func Serve(l net.Listener) { serve(l, net.Conn.RemoteAddr) }
+
+// ServeHere is Serve, but says at which address it was reached: on a node whose proxy does not
+// change the client's address.
+func ServeHere(l net.Listener) { serve(l, net.Conn.LocalAddr) }
+
+func serve(l net.Listener, says func(net.Conn) net.Addr) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -30,7 +36,7 @@ func Serve(l net.Listener) {
 		}
 		go func() {
 			defer conn.Close()
-			if _, err := io.WriteString(conn, peerOf(conn.RemoteAddr())); err == nil {
+			if _, err := io.WriteString(conn, peerOf(says(conn))); err == nil {
 				_, _ = io.Copy(conn, conn)
 			}
 		}()
@@ -39,13 +45,22 @@ func Serve(l net.Listener) {
 
 // ServePackets answers each datagram with the address it comes from, and what is in it.
 func ServePackets(c net.PacketConn) {
+	servePackets(c, func(from net.Addr) net.Addr { return from })
+}
+
+// ServePacketsHere is ServePackets as ServeHere is Serve.
+func ServePacketsHere(c net.PacketConn) {
+	servePackets(c, func(net.Addr) net.Addr { return c.LocalAddr() })
+}
+
+func servePackets(c net.PacketConn, says func(from net.Addr) net.Addr) {
 	b := make([]byte, 9000)
 	for {
 		n, from, err := c.ReadFrom(b)
 		if err != nil {
 			return
 		}
-		_, _ = c.WriteTo(append([]byte(peerOf(from)), b[:n]...), from)
+		_, _ = c.WriteTo(append([]byte(peerOf(says(from))), b[:n]...), from)
 	}
 }
 
