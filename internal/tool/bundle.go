@@ -20,8 +20,8 @@ func newBundle(version string) *cobra.Command {
 		Short: "Write an archive for a bug report, without secrets",
 		Long: `Writes an archive with the answers of the other commands, the objects that they are
 made from, and the logs of Fairlead's pods. It reads no Secret. Values of variables and
-flags that may be secret, and annotations of others, are redacted. Names, addresses and
-labels are not: look through it before you publish it.
+flags that may be secret, passwords of BGP peers, and annotations of others, are redacted.
+Names, addresses and labels are not: look through it before you publish it.
 
 Exits with 0 if everything could be read, 2 if something is missing in the archive.`,
 		Args:              cobra.NoArgs,
