@@ -27,10 +27,10 @@ const maxLog = 2 << 20
 // Bundle writes an archive for a bug report: the answers of all commands, the objects
 // that they are made from, and the logs of Fairlead's pods. It reads no Secret. Values of
 // variables and flags that may be secret, passwords of BGP peers, and annotations of others,
-// are redacted.
-func (s *Snapshot) Bundle(ctx context.Context, kube kubernetes.Interface, out io.Writer) error {
+// are redacted. It returns what is missing in the archive because it could not be read.
+func (s *Snapshot) Bundle(ctx context.Context, kube kubernetes.Interface, out io.Writer) (missing []string, err error) {
 	zip := gzip.NewWriter(out)
-	w := &bundle{tar: tar.NewWriter(zip), at: s, secrets: s.secrets()}
+	w := &bundle{tar: tar.NewWriter(zip), at: s, secrets: s.secrets(), failed: slices.Clone(s.Unknown)}
 	w.document("status.yaml", s.Status())
 	w.document("ip.yaml", s.Addresses(Listing{ByNamespace: true}))
 	if s.Survey != nil {
@@ -57,7 +57,7 @@ func (s *Snapshot) Bundle(ctx context.Context, kube kubernetes.Interface, out io
 	if w.err == nil {
 		w.err = zip.Close()
 	}
-	return w.err
+	return w.failed, w.err
 }
 
 // bundle is an archive while it is written.

@@ -15,7 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"fairlead.io/internal/config"
 )
@@ -66,8 +68,8 @@ func TestBundleHasNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := s.Bundle(t.Context(), fake.NewClientset(pod), &out); err != nil {
-		t.Fatal(err)
+	if missing, err := s.Bundle(t.Context(), fake.NewClientset(pod), &out); err != nil || len(missing) > 0 {
+		t.Fatal(missing, err)
 	}
 	files := read(t, out.Bytes())
 	for name, text := range files {
@@ -120,8 +122,8 @@ func TestBundleHasNoPasswordOfAPeer(t *testing.T) {
 		t.Errorf("a log says %q", got)
 	}
 	var out bytes.Buffer
-	if err := s.Bundle(t.Context(), fake.NewClientset(pod), &out); err != nil {
-		t.Fatal(err)
+	if missing, err := s.Bundle(t.Context(), fake.NewClientset(pod), &out); err != nil || len(missing) > 0 {
+		t.Fatal(missing, err)
 	}
 	files := read(t, out.Bytes())
 	for name, text := range files {
@@ -150,11 +152,37 @@ func TestBundleHasNoPasswordOfAPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.Reset()
-	if err := short.Bundle(t.Context(), fake.NewClientset(), &out); err != nil {
+	if _, err := short.Bundle(t.Context(), fake.NewClientset(), &out); err != nil {
 		t.Fatal(err)
 	}
 	if text := read(t, out.Bytes())["objects/bgppeers.yaml"]; strings.Contains(text, "abc") || !strings.Contains(text, "name: short") {
 		t.Error(text)
+	}
+}
+
+// What could not be read is told, and is in the archive.
+func TestBundleSaysWhatIsMissing(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "fairlead-system", Name: "fairlead-agent-1", Labels: map[string]string{labelName: labelFairlead}}}
+	s, err := Of(time.Unix(0, 0), config.Default(), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Unknown = []string{"cannot list agents"}
+	kube := fake.NewClientset(pod)
+	kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return a.GetSubresource() == "log", nil, errors.New("no kubelet")
+	})
+	var out bytes.Buffer
+	missing, err := s.Bundle(t.Context(), kube, &out)
+	if err != nil || len(missing) != 2 || missing[0] != "cannot list agents" ||
+		!strings.HasPrefix(missing[1], "cannot read the log of pod fairlead-system/fairlead-agent-1: ") || !strings.HasSuffix(missing[1], "no kubelet") {
+		t.Errorf("%v, %q", err, missing)
+	}
+	if got := read(t, out.Bytes())["missing.txt"]; got != strings.Join(missing, "\n")+"\n" {
+		t.Errorf("missing.txt has %q", got)
+	}
+	if len(s.Unknown) != 1 {
+		t.Errorf("the snapshot itself has changed: %q", s.Unknown)
 	}
 }
 

@@ -23,7 +23,8 @@ made from, and the logs of Fairlead's pods. It reads no Secret. Values of variab
 flags that may be secret, passwords of BGP peers, and annotations of others, are redacted.
 Names, addresses and labels are not: look through it before you publish it.
 
-Exits with 0 if everything could be read, 2 if something is missing in the archive.`,
+Exits with 0 if everything could be read, 2 if something is missing in the archive: it
+prints what, and the archive has it in missing.txt.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -51,12 +52,13 @@ Exits with 0 if everything could be read, 2 if something is missing in the archi
 			return err
 		}
 		defer func() { err = errors.Join(err, out.Close()) }()
-		if err := s.Bundle(c.Context(), kube, out); err != nil {
+		missing, err := s.Bundle(c.Context(), kube, out)
+		if err != nil {
 			return fmt.Errorf("write %s: %w", file, err)
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s has the facts of %s. Look through it before you publish it.\n", file, s.At.UTC().Format(time.TimeOnly+" UTC"))
-		newPage(c.OutOrStdout()).unknown(s.Unknown)
-		if len(s.Unknown) > 0 {
+		newPage(c.OutOrStdout()).unknown(missing)
+		if len(missing) > 0 {
 			return Exit(snapshot.Unknown)
 		}
 		return nil
