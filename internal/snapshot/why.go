@@ -226,7 +226,7 @@ func (s *Snapshot) stepAddress(of *controller.Surveyed) Step {
 			step.Fact += fmt.Sprintf(" of EIp %q", b.EIp)
 		}
 	}
-	if reason.Code != "" && reason.Warning() {
+	if reasons.All[reason.Code].Warning { // a reason that was read knows only whether it is one of the core's
 		step.Fact += ". " + reason.Text
 	}
 	return step
