@@ -39,6 +39,9 @@ type Install struct {
 	LeaderUnknown string
 	// ConfigFrom says where the configuration was read.
 	ConfigFrom string
+	// Assumed is why the configuration could not be read; the defaults stand in then. It is
+	// "" if it was read.
+	Assumed string
 	// MetalLBNamespace and KubeVIPMap are where objects of others count.
 	MetalLBNamespace string
 	KubeVIPMap       config.KubeVIPMap
@@ -98,15 +101,16 @@ func (s *Snapshot) readConfig(ctx context.Context, c client.Client, d daemon) (e
 	case s.options.Config != nil:
 		s.Config, in.ConfigFrom = s.options.Config, "--config"
 		return nil
-	case s.refused["pods"]:
-		s.Config, in.ConfigFrom = config.Default(), "the defaults, because pods cannot be listed"
+	case s.cannot("pods"):
+		s.Config, in.ConfigFrom, in.Assumed = config.Default(), "the defaults, because pods cannot be listed", s.unread("pods")
 	case d.pod == nil:
 		s.Config, in.ConfigFrom = config.Default(), "the defaults, because no controller runs"
 	case file != "":
 		name, key := d.mounted(file)
 		var cm corev1.ConfigMap
 		if err := c.Get(ctx, client.ObjectKey{Namespace: d.pod.Namespace, Name: name}, &cm); err != nil {
-			s.Unknown = append(s.Unknown, fmt.Sprintf("cannot read ConfigMap %s/%s, the configuration; assuming the defaults", d.pod.Namespace, name))
+			in.Assumed = fmt.Sprintf("cannot read ConfigMap %s/%s, the configuration", d.pod.Namespace, name)
+			s.Unknown = append(s.Unknown, in.Assumed)
 			s.Config, in.ConfigFrom = config.Default(), "the defaults"
 			return nil //nolint:nilerr // it is unknown
 		}
@@ -155,7 +159,7 @@ func (s *Snapshot) readConfigMap(ctx context.Context, c client.Client) {
 	case apierrors.IsNotFound(err):
 		s.objects.add(&corev1.ConfigMapList{})
 	default:
-		s.Unknown = append(s.Unknown, fmt.Sprintf("cannot read ConfigMap %s/%s", m.Namespace, m.Name))
+		s.refuseAs("configmaps", fmt.Sprintf("cannot read ConfigMap %s/%s", m.Namespace, m.Name))
 		s.objects.lacks[kind] = "cannot read it"
 	}
 }

@@ -145,11 +145,6 @@ func (s *Snapshot) PlanRemove(ctx context.Context, what string) (*Plan, error) {
 		})
 	}
 	span, err := lb.ParseSpan(what)
-	for _, resource := range []string{"pools", "ipaddresspools"} {
-		if err != nil && s.cannot(resource) {
-			return nil, fmt.Errorf("cannot list %s: pool %q may exist", resource, what)
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("there is no pool %q, and %w", what, err)
 	}
@@ -183,10 +178,8 @@ func (s *Snapshot) PlanApply(ctx context.Context, objects []client.Object) (*Pla
 
 // predictable says why nothing can be predicted: a right is missing.
 func (s *Snapshot) predictable() error {
-	for _, resource := range []string{"services", "nodes", "agents"} {
-		if s.cannot(resource) {
-			return fmt.Errorf("cannot list %s: nothing can be predicted", resource)
-		}
+	if why := cmp.Or(s.unread("services", "nodes", "agents"), s.Undecided(), s.Unelected()); why != "" {
+		return fmt.Errorf("%s: nothing can be predicted", why)
 	}
 	return nil
 }
