@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,9 @@ const (
 // defaultMetalLBNamespace is where MetalLB's own manifests put its objects.
 const defaultMetalLBNamespace = "metallb-system"
 
+// defaultKeep is how long agents keep connections if their flags do not say.
+const defaultKeep = 15 * time.Minute
+
 // Install is what runs in the cluster, and how it is configured.
 type Install struct {
 	// Controllers and AgentPods are the pods of both daemons.
@@ -45,6 +49,10 @@ type Install struct {
 	// MetalLBNamespace and KubeVIPMap are where objects of others count.
 	MetalLBNamespace string
 	KubeVIPMap       config.KubeVIPMap
+	// KeepConnections is how long agents keep connections after a planned move, unless the
+	// pool says. NoGossip: agents do not talk to each other, and keep none.
+	KeepConnections time.Duration
+	NoGossip        bool
 	// IgnoreExcludeLabel: agents announce from nodes that are excluded by label.
 	IgnoreExcludeLabel bool
 	// KubeVIPInterface is the one that agents use for Services in kube-vip's format.
@@ -75,7 +83,7 @@ func (s *Snapshot) readInstall(ctx context.Context, c client.Client) error {
 	}
 	in.MetalLBNamespace = cmp.Or(s.options.MetalLBNamespace, d.flag("metallb-namespace"), d.env["METALLB_NAMESPACE"], defaultMetalLBNamespace)
 	in.KubeVIPMap = cmp.Or(s.options.KubeVIPMap, config.KubeVIPMapFrom(d.getenv))
-	in.IgnoreExcludeLabel = agent.flag("ignore-exclude-lb") == "true"
+	in.readFlags(agent)
 	if theirs, err := config.KubeVIPDaemonFrom(agent.environ()); err == nil {
 		in.KubeVIPInterface = theirs.Interface
 	}
@@ -92,6 +100,15 @@ func (s *Snapshot) readInstall(ctx context.Context, c client.Client) error {
 	}
 	s.readLeader(ctx, c, d)
 	return nil
+}
+
+// readFlags takes over what the flags of agents say.
+func (in *Install) readFlags(agent daemon) {
+	in.IgnoreExcludeLabel = agent.flag("ignore-exclude-lb") == "true"
+	in.NoGossip, in.KeepConnections = agent.flag("gossip-port") == "0", defaultKeep
+	if keep, err := time.ParseDuration(agent.flag("keep-connections")); err == nil {
+		in.KeepConnections = keep
+	}
 }
 
 // readConfig finds the configuration of the controller.
@@ -211,10 +228,15 @@ func daemonOf(p *corev1.Pod) daemon {
 		return d
 	}
 	c := &p.Spec.Containers[0]
-	for _, arg := range slices.Concat(c.Command, c.Args) {
+	args := slices.Concat(c.Command, c.Args)
+	for i, arg := range args {
 		if flag, ok := strings.CutPrefix(arg, "--"); ok {
 			name, value, given := strings.Cut(flag, "=")
-			if !given {
+			switch {
+			case given:
+			case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
+				value = args[i+1]
+			default:
 				value = "true"
 			}
 			d.flags[name] = value

@@ -62,6 +62,9 @@ type ServiceChange struct {
 // What changes cost clients.
 const (
 	costMove     = "no new connection fails; established connections continue through the former node"
+	costUnkept   = "no new connection fails; established connections break: keepConnections is 0s"
+	costNoGossip = "new connections may fail for a moment; established connections break: gossip is disabled"
+	costPlaced   = "new connections fail until the cloud has moved the address; established connections break"
 	costStart    = "reachable"
 	costSilence  = "not reachable"
 	costKeeps    = "none: the Service keeps its address and is reachable"
@@ -264,7 +267,7 @@ func (s *Snapshot) compareElections(p *Plan, all *objects, survey *controller.Su
 		if outcome.Owner == from {
 			continue
 		}
-		m := Move{Address: a.String(), From: from, To: outcome.Owner, Cost: costMove}
+		m := Move{Address: a.String(), From: from, To: outcome.Owner, Cost: s.moveCost(b)}
 		for _, of := range b.services {
 			m.Services = append(m.Services, of.Request.Service.String())
 		}
@@ -277,4 +280,17 @@ func (s *Snapshot) compareElections(p *Plan, all *objects, survey *controller.Su
 		out = append(out, m)
 	}
 	return out
+}
+
+// moveCost is what a planned move of an address costs clients.
+func (s *Snapshot) moveCost(b *ballot) string {
+	switch first := b.services[0]; {
+	case first.Placed:
+		return costPlaced
+	case s.Install.NoGossip:
+		return costNoGossip
+	case b.pools("").Keep(b.addr, first, s.Install.KeepConnections) <= 0:
+		return costUnkept
+	}
+	return costMove
 }
