@@ -230,8 +230,8 @@ func daemonOf(p *corev1.Pod) daemon {
 	c := &p.Spec.Containers[0]
 	args := slices.Concat(c.Command, c.Args)
 	for i, arg := range args {
-		if flag, ok := strings.CutPrefix(arg, "--"); ok {
-			name, value, given := strings.Cut(flag, "=")
+		if strings.HasPrefix(arg, "-") {
+			name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 			switch {
 			case given:
 			case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):

@@ -102,7 +102,7 @@ func (o *options) checkCluster(ctx context.Context, namespace string, onNodes bo
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	all, err := snapshot.CheckCluster(ctx, rest, namespace)
+	all, err := snapshot.CheckCluster(ctx, rest, namespace, 7947)
 	if err == nil && !onNodes {
 		all.Checks = append(all.Checks, snapshot.Check{Name: "nodes", Mark: snapshot.Skipped, Fact: "kernel, sysctls, nftables and gossip between nodes are only checked with --on-nodes"})
 	}
