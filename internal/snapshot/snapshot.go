@@ -8,6 +8,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,8 +214,13 @@ func Read(ctx context.Context, o Options) (*Snapshot, error) {
 
 // Of returns the snapshot of a cluster that has nothing but these objects.
 func Of(at time.Time, c *config.Configuration, all ...client.Object) (*Snapshot, error) {
+	return made(at, c, "", all...)
+}
+
+// made is Of, with the namespace of MetalLB's objects; "" is the default.
+func made(at time.Time, c *config.Configuration, metallbNamespace string, all ...client.Object) (*Snapshot, error) {
 	s := &Snapshot{At: at, Config: c, objects: newObjects(), options: Options{Projects: true}, refused: map[string]string{}}
-	s.Install = Install{ConfigFrom: "--config", KeepConnections: defaultKeep, MetalLBNamespace: defaultMetalLBNamespace, KubeVIPMap: config.KubeVIPMapFrom(func(string) string { return "" })}
+	s.Install = Install{ConfigFrom: "--config", KeepConnections: defaultKeep, MetalLBNamespace: cmp.Or(metallbNamespace, defaultMetalLBNamespace), KubeVIPMap: config.KubeVIPMapFrom(func(string) string { return "" })}
 	for _, k := range slices.Concat((Options{}).kinds(), projectKinds(), routeKinds()) {
 		if k.unless.Empty() {
 			s.objects.add(k.list)

@@ -29,6 +29,8 @@ prints what, and the archive has it in missing.txt.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.connection(c)
+	o.limited(c)
+	o.deciding(c)
 	c.Flags().StringVar(&file, "file", "", "file to write, which must not exist (default: fairlead-bundle-TIME.tar.gz)")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		o.output = "text"

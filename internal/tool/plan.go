@@ -34,7 +34,11 @@ is known.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.add(c)
+	o.connection(c)
+	o.limited(c)
+	o.named(c)
+	o.deciding(c)
+	o.printing(c)
 	f := c.Flags()
 	f.StringVarP(&file, "filename", "f", "", "apply the objects in this file: Services, pools and advertisements of all formats, EIps, Nodes; - is standard input")
 	f.StringVar(&drain, "drain", "", "cordon this node, and evict its pods")

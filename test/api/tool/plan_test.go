@@ -217,21 +217,3 @@ second   192.0.2.32-192.0.2.33
 		}
 	}
 }
-
-// No command has written anything, in all tests of this package so far, but what "check
-// --on-nodes" makes and removes.
-func TestNothingIsWritten(t *testing.T) {
-	run(t, "status")
-	run(t, "plan", "--remove", "192.0.2.1")
-	run(t, "check")
-	run(t, "migrate", "--from", "metallb")
-	all, err := theRig.API.WriteCounts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for w, n := range all {
-		if strings.HasPrefix(w.UserAgent, "kubectl-fairlead/") && w.Resource != "daemonsets" {
-			t.Errorf("%d writes of %s %s", n, w.Resource, w.Name)
-		}
-	}
-}
