@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"go4.org/netipx"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -99,42 +97,6 @@ func (p *Plan) Health() Health {
 		return Unknown
 	}
 	return Healthy
-}
-
-// PlanDrain predicts what cordoning a node and evicting its pods does.
-func (s *Snapshot) PlanDrain(ctx context.Context, node string) (*Plan, error) {
-	if err := s.predictable(); err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
-	if i < 0 {
-		return nil, fmt.Errorf("there is no node %s; there are %s", node, cmp.Or(prose.Few(nodeNames(s.Nodes)), "none"))
-	}
-	drained := s.Nodes[i].DeepCopy()
-	drained.Spec.Unschedulable = true
-	changed := []client.Object{drained}
-	var slicesOf discoveryv1.EndpointSliceList
-	if err := s.objects.List(ctx, &slicesOf); err != nil {
-		return nil, err
-	}
-	for i := range slicesOf.Items {
-		slice := &slicesOf.Items[i]
-		on := func(e discoveryv1.Endpoint) bool { return e.NodeName != nil && *e.NodeName == node }
-		if slices.ContainsFunc(slice.Endpoints, on) {
-			slice = slice.DeepCopy()
-			slice.Endpoints = slices.DeleteFunc(slice.Endpoints, on)
-			changed = append(changed, slice)
-		}
-	}
-	p, err := s.plan(ctx, "drain node "+node, changed, nil)
-	if err != nil {
-		return nil, err
-	}
-	p.Skipped = append(p.Skipped, "pods of the node: the scheduler decides where they start again, and with externalTrafficPolicy: Local addresses follow them")
-	if servesOVN(s.Config) {
-		p.Skipped = append(p.Skipped, "gateways of OVN's routers on the node: OVN decides which node gets them")
-	}
-	return p, nil
 }
 
 // PlanRemove predicts what removing a pool does, or addresses from all pools.

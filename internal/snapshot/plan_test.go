@@ -98,3 +98,57 @@ func TestCostOfAMove(t *testing.T) {
 		})
 	}
 }
+
+// A drain leaves pods of DaemonSets, and static ones: what they serve, they go on serving.
+func TestDrainLeavesPodsOfDaemonSets(t *testing.T) {
+	pod := func(change func(*corev1.Pod)) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-n1"}}
+		change(&p)
+		return p
+	}
+	owned := func(kind string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "web", Controller: ptr.To(true)}}
+		}
+	}
+	for name, test := range map[string]struct {
+		pod  corev1.Pod
+		want string // the node that announces the address, or why none does
+	}{
+		"of a Deployment": {pod(owned("ReplicaSet")), ""},
+		"of a DaemonSet":  {pod(owned("DaemonSet")), "n1"},
+		"static":          {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }), "n1"},
+		"another pod": {pod(func(p *corev1.Pod) {
+			owned("DaemonSet")(p)
+			p.Name = "other"
+		}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := movable(nil)
+			for _, o := range objects {
+				switch o := o.(type) {
+				case *corev1.Service:
+					o.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+				case *discoveryv1.EndpointSlice: // only the node that is drained serves
+					o.Endpoints = o.Endpoints[:1]
+				}
+			}
+			s, err := Of(time.Unix(60, 0), config.Default(), objects...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.leave([]corev1.Pod{test.pod})
+			p, err := s.PlanDrain(t.Context(), "n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := "n1" // nothing moves
+			if len(p.Moves) > 0 {
+				got = p.Moves[0].To
+			}
+			if got != test.want {
+				t.Errorf("the address goes to %q, want %q: %+v", got, test.want, p.Moves)
+			}
+		})
+	}
+}

@@ -66,6 +66,8 @@ type Options struct {
 	// Routes has all objects about BGP read. Otherwise, they are if agents report sessions with
 	// routers.
 	Routes bool
+	// Drained is a node of which it is read which pods a drain leaves.
+	Drained string
 	// PodNamespace is where the daemons' pods are. If empty, those of all namespaces are
 	// read.
 	PodNamespace string
@@ -90,7 +92,8 @@ type Snapshot struct {
 
 	objects *objects
 	options Options
-	refused map[string]string // resources that could not be listed, and why
+	refused map[string]string         // resources that could not be listed, and why
+	stays   map[client.ObjectKey]bool // pods of the drained node that a drain leaves
 	// ballots are made when somebody asks: that takes a while for many Services.
 	ballots func() map[netip.Addr]*ballot
 	// projects are who has which EIp, made when somebody asks.
@@ -201,6 +204,9 @@ func Read(ctx context.Context, o Options) (*Snapshot, error) {
 		return nil, err
 	}
 	if err := s.readProjects(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := s.readStays(ctx, c); err != nil {
 		return nil, err
 	}
 	if s.cannot("services") {

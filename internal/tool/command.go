@@ -54,7 +54,9 @@ type options struct {
 	timeout                        time.Duration
 	// brief makes at most ten lists; routes has all objects about BGP read.
 	brief, routes bool
-	clouds        map[config.Backend]snapshot.Cloud
+	// drained is the node of a planned drain.
+	drained string
+	clouds  map[config.Backend]snapshot.Cloud
 }
 
 // Commands returns all commands for people.
@@ -145,7 +147,7 @@ func (o *options) read(ctx context.Context) (s *snapshot.Snapshot, namespace str
 	if err != nil {
 		return nil, "", err
 	}
-	from.Clouds, from.Brief, from.Projects, from.Routes = o.clouds, o.brief, !o.brief, o.routes
+	from.Clouds, from.Brief, from.Projects, from.Routes, from.Drained = o.clouds, o.brief, !o.brief, o.routes, o.drained
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	if s, err = snapshot.Read(ctx, from); err != nil {

@@ -48,7 +48,7 @@ is known.`,
 	_ = c.RegisterFlagCompletionFunc("drain", o.complete(nodes))
 	_ = c.RegisterFlagCompletionFunc("remove", o.complete(pools))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		o.clouds, o.routes = planningClouds(os.Getenv), true
+		o.clouds, o.routes, o.drained = planningClouds(os.Getenv), true, drain
 		s, namespace, err := o.read(c.Context())
 		if err != nil {
 			return err
