@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -108,6 +109,45 @@ func knownReasons() (out []string) {
 		out = append(out, string(code))
 	}
 	return out
+}
+
+// The guide lists each alert, those that need the metrics of agents once more, and the README
+// counts them.
+func TestAlertsAreInTheDocumentation(t *testing.T) {
+	guide, readme := text(t, "docs/guides/monitoring.md"), text(t, "README.md")
+	all := alerts(t)
+	for _, a := range all {
+		if row := fmt.Sprintf("| [%s](../runbooks.md#%s) | ", a.Alert, strings.ToLower(a.Alert)); !strings.Contains(guide, row) {
+			t.Errorf("docs/guides/monitoring.md does not list %s", a.Alert)
+		}
+		// Metrics that only agents have. The controller has fairlead_agent_ready.
+		fromAgents := regexp.MustCompile(`fairlead_(agent_(takeovers|conflicts)|bgp_)`).MatchString(a.Expr)
+		if line := lineWith(guide, "| `agent.metricsPort` |"); fromAgents != strings.Contains(line, a.Alert) {
+			t.Errorf("%s needs the metrics of agents: %t; docs/guides/monitoring.md says %q", a.Alert, fromAgents, line)
+		}
+	}
+	number := map[int]string{10: "ten", 11: "eleven", 12: "twelve", 13: "thirteen"}[len(all)]
+	if !strings.Contains(strings.ToLower(readme), number+" alerts") || !strings.Contains(guide, number+" alerts") {
+		t.Errorf("there are %d alerts", len(all))
+	}
+}
+
+func lineWith(text, start string) string {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, start) {
+			return line
+		}
+	}
+	return ""
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(tree.Path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // Each alert has a severity, says what is the matter, and links to a section of the

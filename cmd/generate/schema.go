@@ -33,8 +33,8 @@ type schema struct {
 
 // enums are types that have few values.
 var enums = map[reflect.Type][]any{
-	reflect.TypeFor[snapshot.Mark]():  {snapshot.Passed, snapshot.Failed, snapshot.Unclear, snapshot.Skipped},
-	reflect.TypeFor[snapshot.State](): {snapshot.OK, snapshot.Waiting, snapshot.Unreachable, snapshot.NotServed, snapshot.Missing, snapshot.Unsure},
+	reflect.TypeFor[snapshot.Mark]():  {snapshot.Passed, snapshot.Failed, snapshot.Unclear, snapshot.Skipped, snapshot.Noted},
+	reflect.TypeFor[snapshot.State](): {snapshot.OK, snapshot.Waiting, snapshot.Unreachable, snapshot.NotServed, snapshot.Missing, snapshot.Unsure, snapshot.Unattended},
 }
 
 // answerSchema makes the schema from the types of the answers.

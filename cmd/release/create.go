@@ -25,7 +25,7 @@ const defaultTests = "make test"
 type creation struct {
 	part  string // patch, minor or major
 	pre   bool
-	ref   string // a branch; "" is the one that is checked out
+	ref   string // a branch; "" is main, and for a pre-release the one that is checked out
 	tests string
 	dist  string
 	log   io.Writer
@@ -36,6 +36,9 @@ type creation struct {
 func create(ctx context.Context, repo repository, c creation, getenv func(string) string) error {
 	if err := repo.clean(ctx); err != nil {
 		return err
+	}
+	if c.ref == "" && !c.pre {
+		c.ref = mainBranch
 	}
 	from, err := repo.resolve(ctx, c.ref)
 	if err != nil {

@@ -37,7 +37,8 @@ type source struct {
 	time           time.Time // of the commit: files of the release have it
 }
 
-// resolve finds the commit of a branch; "" is the branch that is checked out.
+// resolve finds the commit of a branch, here or else on origin, as of the last fetch; "" is the
+// branch that is checked out.
 func (r repository) resolve(ctx context.Context, branch string) (source, error) {
 	if branch == "" {
 		var err error
@@ -47,7 +48,10 @@ func (r repository) resolve(ctx context.Context, branch string) (source, error) 
 	}
 	commit, err := r.git(ctx, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch+"^{commit}")
 	if err != nil {
-		return source{}, fmt.Errorf("there is no branch %q", branch)
+		commit, err = r.git(ctx, "rev-parse", "--verify", "--quiet", "refs/remotes/origin/"+branch+"^{commit}")
+	}
+	if err != nil {
+		return source{}, fmt.Errorf("there is no branch %q, neither here nor on origin", branch)
 	}
 	text, err := r.git(ctx, "show", "--no-patch", "--format=%ct", commit)
 	if err != nil {

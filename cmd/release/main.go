@@ -75,7 +75,7 @@ func createCommand(in runner, getenv func(string) string, log io.Writer) *cobra.
 		}),
 	}
 	cmd.Flags().BoolVar(&c.pre, "pre", false, "create a pre-release, from any branch")
-	cmd.Flags().StringVar(&c.ref, "ref", "", "branch to release; default: the one that is checked out")
+	cmd.Flags().StringVar(&c.ref, "ref", "", "branch to release, of this checkout or else of origin; default: main, and with --pre the one that is checked out")
 	cmd.Flags().StringVar(&c.tests, "test-command", defaultTests, "tests to run first; a release with others than the default is not uploaded")
 	return cmd
 }

@@ -55,7 +55,7 @@ func (p plugins) write(ctx context.Context, out, manifest string, each func(plat
 	m := krewManifest{APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: map[string]string{"name": "fairlead"}, Spec: krewSpec{
 		Version:          p.version,
 		ShortDescription: "See how Fairlead is, and why",
-		Description:      "Shows which node announces which address of Services of type LoadBalancer,\nwhy one is pending or not reachable, and what a change would do. Reads only.\n",
+		Description:      "Shows which node announces which address of Services of type LoadBalancer,\nwhy one is pending or not reachable, and what a change would do. Only\n\"check --on-nodes\" writes: a DaemonSet, which it removes at the end.\n",
 	}}
 	for _, name := range p.platforms {
 		entry, err := p.one(ctx, out, name, each)
@@ -71,7 +71,18 @@ func (p plugins) write(ctx context.Context, out, manifest string, each func(plat
 	return oci.WriteFile(filepath.Join(out, manifest), data)
 }
 
-// one makes the archive for one system: the program, and the licence that krew asks for.
+// completion is the program that kubectl asks what can follow "kubectl fairlead": it has to be
+// in the PATH under this name.
+func completion(system string) archived {
+	const name = "kubectl_complete-fairlead"
+	if system == "windows" {
+		return archived{name + ".cmd", 0o755, []byte("@" + pluginName + ".exe __complete %*\r\n")}
+	}
+	return archived{name, 0o755, []byte("#!/bin/sh\nexec " + pluginName + " __complete \"$@\"\n")}
+}
+
+// one makes the archive for one system: the program, what completes its arguments, and the
+// licence that krew asks for.
 func (p plugins) one(ctx context.Context, out, name string, each func(platform, program string) error) (krewPlatform, error) {
 	system, arch, _ := strings.Cut(name, "/")
 	bin := pluginName
@@ -98,7 +109,7 @@ func (p plugins) one(ctx context.Context, out, name string, each func(platform, 
 	if err != nil {
 		return krewPlatform{}, err
 	}
-	packed, err := archive(p.at, archived{bin, 0o755, program}, archived{"LICENSE", 0o644, licence})
+	packed, err := archive(p.at, archived{bin, 0o755, program}, completion(system), archived{"LICENSE", 0o644, licence})
 	if err != nil {
 		return krewPlatform{}, err
 	}

@@ -63,14 +63,26 @@ func TestPlugin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Name == entry.Bin {
-			if err := os.WriteFile(program, content, f.FileInfo().Mode()); err != nil {
+		if f.FileInfo().Mode()&0o100 != 0 {
+			if err := os.WriteFile(filepath.Join(out, f.Name), content, f.FileInfo().Mode()); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if strings.Join(names, " ") != entry.Bin+" LICENSE" {
+	if strings.Join(names, " ") != entry.Bin+" kubectl_complete-fairlead LICENSE" {
 		t.Errorf("%s has %v", entry.URI, names)
+	}
+	// As kubectl asks: with the arguments so far, and the programs in its PATH.
+	ask := exec.CommandContext(t.Context(), filepath.Join(out, "kubectl_complete-fairlead"), "ip", "--")
+	ask.Env = append(os.Environ(), "PATH="+out+":"+os.Getenv("PATH"))
+	if got, err := ask.Output(); err != nil || !strings.Contains(string(got), "--by-namespace") || !strings.Contains(string(got), "\n:") {
+		t.Errorf("%v: completed by\n%s", err, got)
+	}
+	if windows := completion("windows"); windows.name != "kubectl_complete-fairlead.cmd" {
+		t.Errorf("for Windows there is %s", windows.name)
+	}
+	if !strings.Contains(m.Spec.Description, "check --on-nodes") {
+		t.Errorf("the description does not say what writes: %s", m.Spec.Description)
 	}
 	if got, err := exec.Command(program, "--version").CombinedOutput(); err != nil || !strings.Contains(string(got), "v1.2.3") {
 		t.Errorf("%v: %s", err, got)

@@ -208,10 +208,25 @@ func TestCreateRefuses(t *testing.T) {
 	}{
 		{"dirty tree", func(t *testing.T, dir string) { smalltree.Write(t, dir, "LICENSE", "x") }, "create minor", "changes that are not committed"},
 		{"new file", func(t *testing.T, dir string) { smalltree.Write(t, dir, "new.go", "x") }, "create minor", "new.go"},
-		{"other branch", func(t *testing.T, dir string) { smalltree.Git(t, dir, "checkout", "--quiet", "-b", "topic") }, "create minor", "from the branch main only, and this is topic. Use --pre"},
+		{"main is the default", func(t *testing.T, dir string) {
+			good := string(readFile(t, filepath.Join(dir, "CHANGELOG.md")))
+			smalltree.Write(t, dir, "CHANGELOG.md", "# Changelog\n\n## 0.1.0 (not released yet)\n\n- x\n")
+			smalltree.Commit(t, dir)
+			smalltree.Git(t, dir, "checkout", "--quiet", "-b", "topic")
+			smalltree.Write(t, dir, "CHANGELOG.md", good)
+			smalltree.Commit(t, dir)
+		}, "create minor", "0.1.0 is not released yet"},
+		{"a branch of origin", func(t *testing.T, dir string) {
+			smalltree.Git(t, dir, "checkout", "--quiet", "-b", "topic")
+			smalltree.Write(t, dir, "fails", "")
+			smalltree.Commit(t, dir)
+			smalltree.Git(t, dir, "update-ref", "refs/remotes/origin/topic", "HEAD")
+			smalltree.Git(t, dir, "checkout", "--quiet", "main")
+			smalltree.Git(t, dir, "branch", "--quiet", "-D", "topic")
+		}, "create minor --pre --ref topic", "the tests failed, nothing was built"},
 		{"other ref", func(t *testing.T, dir string) { smalltree.Git(t, dir, "branch", "topic") }, "create minor --ref topic", "from the branch main only, and this is topic. Use --pre"},
-		{"no such branch", nil, "create minor --pre --ref topic", `no branch "topic"`},
-		{"no branch", func(t *testing.T, dir string) { smalltree.Git(t, dir, "checkout", "--quiet", "--detach") }, "create minor", "no branch is checked out"},
+		{"no such branch", nil, "create minor --pre --ref topic", `no branch "topic", neither here nor on origin`},
+		{"no branch", func(t *testing.T, dir string) { smalltree.Git(t, dir, "checkout", "--quiet", "--detach") }, "create minor --pre", "no branch is checked out"},
 		{"released already", func(t *testing.T, dir string) { smalltree.Git(t, dir, "tag", "v0.1.0") }, "create minor", "released already: it has the tag v0.1.0"},
 		{"no section", nil, "create patch", `CHANGELOG.md has no section "## 0.0.1"`},
 		{"no date", func(t *testing.T, dir string) {

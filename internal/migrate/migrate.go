@@ -137,8 +137,8 @@ func Prepare(ctx context.Context, from Source, o Options) (*Migration, error) {
 	f := &finding{choice: choice{holds: map[string]bool{}, each: map[string][][]string{}}}
 	m.Stock.Workloads = from.workloads(c)
 	c.found = m.Stock.Workloads
-	if len(c.found) == 0 && slices.ContainsFunc(workloadResources, func(r string) bool { return slices.Contains(c.unknown, "cannot list "+r) }) {
-		f.checks = append(f.checks, snapshot.Check{Name: from.Title, Mark: snapshot.Unclear, Fact: "unknown: cannot list all of " + prose.And(workloadResources)})
+	if len(c.found) == 0 && c.cannot(workloadResources...) {
+		f.checks = append(f.checks, snapshot.Check{Name: from.Title, Mark: snapshot.Unclear, Fact: unknownWorkloads()})
 	} else if len(c.found) == 0 {
 		f.refuse(from.Title, "it does not run in this cluster", "Check the context of your kubeconfig.")
 	}
@@ -148,6 +148,7 @@ func Prepare(ctx context.Context, from Source, o Options) (*Migration, error) {
 			f.refuse(from.Title, fmt.Sprintf("%s belongs to %s, which would make it again", w.name(), w.Owner), "Uninstall what manages it, and keep its CRDs and objects. Then run this again.")
 		}
 	}
+	known := len(f.checks)
 	if len(c.found) > 0 {
 		if err := from.assess(ctx, c, o, f); err != nil {
 			return nil, err
@@ -163,10 +164,13 @@ func Prepare(ctx context.Context, from Source, o Options) (*Migration, error) {
 			return nil, err
 		}
 	}
-	m.Checks = f.checks
 	m.Unknown = append(c.unknown, m.Unknown...)
 	slices.Sort(m.Unknown)
 	m.Unknown = slices.Compact(m.Unknown)
+	if len(c.found) > 0 && len(m.Unknown) > 0 {
+		f.checks = append(f.checks[:known], snapshot.Check{Name: "migration", Mark: snapshot.Unclear, Fact: "unknown: it was not assessed, because not everything that decides about it can be read"})
+	}
+	m.Checks = f.checks
 	if (&snapshot.Checks{Checks: m.Checks}).Health() != snapshot.Healthy || len(m.Unknown) > 0 {
 		return m, nil
 	}
@@ -274,6 +278,9 @@ func (f *finding) keeps(of *controller.Surveyed, s *snapshot.Snapshot) bool {
 
 // workloadResources are what systems run as.
 var workloadResources = []string{"deployments", "daemonsets", "pods"}
+
+// unknownWorkloads says that it is not known what runs.
+func unknownWorkloads() string { return "unknown: cannot list all of " + prose.And(workloadResources) }
 
 // eachService repeats a part of a guide for each Service.
 const eachService = "service"

@@ -123,6 +123,10 @@ func (v *Verification) routers(s *snapshot.Snapshot, before []Router) {
 	if up == all {
 		v.add("BGP", snapshot.Passed, fmt.Sprintf("%d of %d sessions are established, by Fairlead", up, all), "")
 	}
+	if why := s.Unelected(); why != "" {
+		v.add("routes", snapshot.Unclear, "unknown: "+why, "")
+		return
+	}
 	missing := s.MissingRoutes()
 	for _, a := range sortedKeys(missing) {
 		v.add("route "+a, snapshot.Failed, "not announced from "+prose.Few(missing[a]), "kubectl fairlead why "+a)

@@ -187,6 +187,11 @@ func (c *cluster) list(ctx context.Context, resource string, list client.ObjectL
 	return nil
 }
 
+// cannot says whether one of these resources could not be listed.
+func (c *cluster) cannot(resources ...string) bool {
+	return slices.ContainsFunc(resources, func(r string) bool { return slices.Contains(c.unknown, "cannot list "+r) })
+}
+
 // objectsOf returns the objects of a kind. One that is not installed has none.
 func (c *cluster) objectsOf(ctx context.Context, kind schema.GroupVersionKind) (Objects, error) {
 	out := Objects{Kind: kind.Kind, Version: kind.GroupVersion().String()}

@@ -84,6 +84,8 @@ func (v *Verification) services(s *snapshot.Snapshot, held []Held) {
 		switch has := addressesOf(of.Service); {
 		case !slices.Equal(has, h.Addresses):
 			v.add("Service "+h.Service, snapshot.Failed, fmt.Sprintf("had %s, and has %s", prose.And(h.Addresses), list(has)), next)
+		case of.Class == nil && s.Install.Assumed != "":
+			v.add("Service "+h.Service, snapshot.Unclear, "unknown: "+s.Install.Assumed, next)
 		case of.Class == nil:
 			v.add("Service "+h.Service, snapshot.Failed, "Fairlead does not serve its class", next)
 		case of.Says == nil && of.Class.Backend != config.KubeVIP:
@@ -156,10 +158,15 @@ func (v *Verification) gone(c *cluster, from Source, before *Migration, o Option
 		}
 		left = append(left, w.name())
 	}
-	if len(left) > 0 {
+	if len(left) == 0 && c.cannot(workloadResources...) {
+		v.add(from.Title, snapshot.Unclear, unknownWorkloads(), "")
+	} else if len(left) > 0 {
 		v.add(from.Title, snapshot.Failed, "still there: "+prose.Few(left), "Finish the steps: kubectl fairlead migrate --from "+from.Name+" shows them.")
 	} else {
 		v.add(from.Title, snapshot.Passed, "does not run any more", "")
+	}
+	if len(before.Stock.Webhooks) > 0 && c.cannot("validatingwebhookconfigurations") {
+		v.add("webhook", snapshot.Unclear, "unknown: cannot list validatingwebhookconfigurations", "")
 	}
 	for _, hook := range before.Stock.Webhooks {
 		if slices.ContainsFunc(c.webhooks.Items, func(w webhookConfiguration) bool { return w.Name == hook }) {

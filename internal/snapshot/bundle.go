@@ -6,14 +6,15 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,15 +24,13 @@ import (
 // maxLog is how much of each log is in a bundle, from its end.
 const maxLog = 2 << 20
 
-// redacted stands for what may be secret.
-const redacted = "REDACTED"
-
 // Bundle writes an archive for a bug report: the answers of all commands, the objects
 // that they are made from, and the logs of Fairlead's pods. It reads no Secret. Values of
-// variables and flags that may be secret, and annotations of others, are redacted.
-func (s *Snapshot) Bundle(ctx context.Context, kube kubernetes.Interface, out io.Writer) error {
+// variables and flags that may be secret, passwords of BGP peers, and annotations of others,
+// are redacted. It returns what is missing in the archive because it could not be read.
+func (s *Snapshot) Bundle(ctx context.Context, kube kubernetes.Interface, out io.Writer) (missing []string, err error) {
 	zip := gzip.NewWriter(out)
-	w := &bundle{tar: tar.NewWriter(zip), at: s, secrets: secretsOf(s.Pods)}
+	w := &bundle{tar: tar.NewWriter(zip), at: s, secrets: s.secrets(), failed: slices.Clone(s.Unknown)}
 	w.document("status.yaml", s.Status())
 	w.document("ip.yaml", s.Addresses(Listing{ByNamespace: true}))
 	if s.Survey != nil {
@@ -58,7 +57,7 @@ func (s *Snapshot) Bundle(ctx context.Context, kube kubernetes.Interface, out io
 	if w.err == nil {
 		w.err = zip.Close()
 	}
-	return w.err
+	return w.failed, w.err
 }
 
 // bundle is an archive while it is written.
@@ -92,7 +91,7 @@ func (b *bundle) document(name string, of any) {
 
 // objects adds a list. Of Services, those of type LoadBalancer are in it.
 func (b *bundle) objects(list client.ObjectList) {
-	var kept []runtime.Object
+	kept := []runtime.Object{}
 	err := meta.EachListItem(list, func(item runtime.Object) error {
 		object, ok := item.DeepCopyObject().(client.Object)
 		if service, is := object.(*corev1.Service); is && service.Spec.Type != corev1.ServiceTypeLoadBalancer || !ok {
@@ -106,8 +105,17 @@ func (b *bundle) objects(list client.ObjectList) {
 		b.err = err
 		return
 	}
-	name := strings.ToLower(strings.TrimSuffix(fmt.Sprintf("%T", list), "List"))
-	b.document("objects/"+name[strings.LastIndex(name, ".")+1:]+"s.yaml", kept)
+	b.document("objects/"+resourceOf(list)+".yaml", kept)
+}
+
+// resourceOf is the plural of a list's kind. Lists without a Go type of their own say what it is.
+func resourceOf(list client.ObjectList) string {
+	kind := list.GetObjectKind().GroupVersionKind().Kind
+	if _, is := list.(*unstructured.UnstructuredList); !is {
+		kind = reflect.TypeOf(list).Elem().Name()
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: strings.TrimSuffix(kind, "List")})
+	return plural.Resource
 }
 
 // logs adds the end of a pod's logs, also those of the process before.
@@ -128,99 +136,4 @@ func (b *bundle) logs(ctx context.Context, kube kubernetes.Interface, p *corev1.
 		}
 		b.file(name, data)
 	}
-}
-
-// lastApplied has whole objects, with all their values.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-
-// strip takes out of an object what may be secret, and what nobody needs.
-func strip(o client.Object) {
-	o.SetManagedFields(nil)
-	kept := map[string]string{}
-	for key, value := range o.GetAnnotations() {
-		switch {
-		case key == lastApplied:
-		case slices.Contains(annotations, key) || strings.HasPrefix(key, oldPrefix):
-			kept[key] = value
-		default:
-			kept[key] = redacted
-		}
-	}
-	if len(kept) > 0 || len(o.GetAnnotations()) > 0 {
-		o.SetAnnotations(kept)
-	}
-	if p, ok := o.(*corev1.Pod); ok {
-		for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-			for i := range containers {
-				stripContainer(&containers[i])
-			}
-		}
-	}
-}
-
-// WithoutSecrets returns a container whose variables and flags have no secrets.
-func WithoutSecrets(c corev1.Container) corev1.Container {
-	out := c.DeepCopy()
-	stripContainer(out)
-	return *out
-}
-
-// stripContainer redacts variables and flags that may be secret.
-func stripContainer(c *corev1.Container) {
-	for i := range c.Env {
-		if mayBeSecret(c.Env[i].Name) && c.Env[i].Value != "" {
-			c.Env[i].Value = redacted
-		}
-	}
-	for _, args := range [][]string{c.Command, c.Args} {
-		for i, arg := range args {
-			if name, _, given := strings.Cut(arg, "="); given && mayBeSecret(name) {
-				args[i] = name + "=" + redacted
-			} else if i > 0 && !strings.Contains(args[i-1], "=") && strings.HasPrefix(args[i-1], "--") && mayBeSecret(args[i-1]) {
-				args[i] = redacted
-			}
-		}
-	}
-}
-
-// secretNames are parts of the names of variables and flags whose values may be secret. The
-// list of BGP peers in kube-vip's words has their passwords.
-var secretNames = regexp.MustCompile(`(?i)token|pass|secret|credential|key|client-id|client_id|auth|user|^bgp_peers$`)
-
-func mayBeSecret(name string) bool { return secretNames.MatchString(name) }
-
-// secretsOf returns the values of such variables and flags: they must be nowhere in a
-// bundle, not even in a log.
-func secretsOf(pods []corev1.Pod) []string {
-	found := map[string]bool{}
-	for i := range pods {
-		for _, c := range pods[i].Spec.Containers {
-			for _, e := range c.Env {
-				if mayBeSecret(e.Name) {
-					found[e.Value] = true
-				}
-			}
-			args := slices.Concat(c.Command, c.Args)
-			for i, arg := range args {
-				if name, value, given := strings.Cut(arg, "="); given && mayBeSecret(name) {
-					found[value] = true
-				} else if i > 0 && !strings.Contains(args[i-1], "=") && strings.HasPrefix(args[i-1], "--") && mayBeSecret(args[i-1]) {
-					found[arg] = true
-				}
-			}
-		}
-	}
-	// Short ones are no secrets, and would spoil the text.
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(v string) bool { return len(v) < 6 })
-}
-
-// tokens are secrets that are recognised by how they look.
-var tokens = regexp.MustCompile(`(?i)(bearer|basic)\s+[\w.~+/=-]{8,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----`)
-
-// redact replaces secrets in a text.
-func redact(text string, secrets []string) string {
-	for _, secret := range secrets {
-		text = strings.ReplaceAll(text, secret, redacted)
-	}
-	return tokens.ReplaceAllString(text, redacted)
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,11 +52,9 @@ func (c *Checks) add(x Check) { c.Checks = append(c.Checks, x) }
 // Versions of Kubernetes that Fairlead is tested with: 1.oldestMinor to 1.newestMinor.
 const oldestMinor, newestMinor = 35, 37
 
-// gossipPort is the port on nodes that agents need, unless it is configured otherwise.
-const gossipPort = 7947
-
-// CheckCluster says whether Fairlead can be installed, in a namespace.
-func CheckCluster(ctx context.Context, c *rest.Config, namespace string) (*Checks, error) {
+// CheckCluster says whether Fairlead can be installed, in a namespace, with agents that use
+// this port of their nodes.
+func CheckCluster(ctx context.Context, c *rest.Config, namespace string, gossipPort int) (*Checks, error) {
 	sch, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -70,12 +69,12 @@ func CheckCluster(ctx context.Context, c *rest.Config, namespace string) (*Check
 	}
 	var pods corev1.PodList
 	if err := reader.List(ctx, &pods); err != nil {
-		for _, name := range []string{"other load balancers", "ports"} {
+		for _, name := range []string{checkOthers, "ports"} {
 			out.add(Check{Name: name, Mark: Unclear, Fact: "unknown: cannot list pods"})
 		}
 	} else {
-		out.others(pods.Items)
-		out.ports(pods.Items)
+		out.others(ctx, reader, pods.Items)
+		out.ports(pods.Items, gossipPort)
 	}
 	var services corev1.ServiceList
 	if err := reader.List(ctx, &services); err != nil {
@@ -99,63 +98,33 @@ func (c *Checks) version(config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("read the version of the API server: %w", err)
 	}
-	x := Check{Name: "Kubernetes", Mark: Passed, Fact: v.GitVersion}
-	var minor int
-	if _, err := fmt.Sscanf(v.Minor, "%d", &minor); err != nil {
-		x.Mark, x.Fact = Unclear, "unknown: the API server reports version "+v.GitVersion
-	} else if v.Major != "1" || minor < oldestMinor || minor > newestMinor {
-		x.Mark = Failed
-		x.Fact += fmt.Sprintf(" is not supported: Fairlead is tested with 1.%d to 1.%d", oldestMinor, newestMinor)
-		x.Fix = "Upgrade the cluster, or use another version of Fairlead."
-	}
-	c.add(x)
+	c.add(versionCheck(v))
 	if strings.Contains(v.GitVersion, "+k3s") {
 		c.add(Check{Name: "K3s", Mark: Skipped, Fact: "whether its ServiceLB is enabled shows only when Services have pods of it", Fix: "Start K3s with --disable=servicelb, or give Fairlead its own class: chart value loadBalancerClass."})
 	}
 	return nil
 }
 
-// balancers are other programs that serve Services of type LoadBalancer, by a part of
-// the image of their pods.
-var balancers = []struct{ name, image, fix string }{
-	{"MetalLB", "metallb/controller", "Replace it: docs/guides/migrate-from-metallb.md. Or give Fairlead its own class: chart value loadBalancerClass."},
-	{"kube-vip-cloud-provider", "kube-vip/kube-vip-cloud-provider", "Replace it: docs/guides/migrate-from-kube-vip.md. Or give Fairlead its own class: chart value loadBalancerClass."},
-	{"kube-vip", "kube-vip/kube-vip:", "Replace it, or keep it as the announcer: docs/guides/migrate-from-kube-vip.md. Or give Fairlead its own class: chart value loadBalancerClass."},
-	{"K3s ServiceLB", "klipper-lb", "Start K3s with --disable=servicelb, or give Fairlead its own class: chart value loadBalancerClass."},
-	{"PureLB", "purelb/allocator", "Give Fairlead its own class: chart value loadBalancerClass."},
-	{"OpenELB", "openelb/openelb", "Give Fairlead its own class: chart value loadBalancerClass."},
-	{"Cilium", "cilium/cilium", "If Cilium's LoadBalancer IPAM is used, give Fairlead its own class: chart value loadBalancerClass. Otherwise ignore this."},
-	{"cloudscale-cloud-controller-manager", "cloudscale-cloud-controller-manager", "Replace it: docs/guides/migrate-from-cloudscale-ccm.md."},
-	{"kube-dc-manager", "kube-dc-manager", "Replace it: docs/guides/migrate-from-kube-dc.md. Or give Fairlead its own class: chart value classes, and ovn.eips=use."},
-	{"a cloud controller manager", "cloud-controller-manager", "If it runs the controller \"service\", disable that, or give Fairlead its own class: chart value loadBalancerClass."},
-}
-
-// others looks for programs that serve the same Services.
-func (c *Checks) others(pods []corev1.Pod) {
-	found := map[string]bool{}
-	for i := range pods {
-		p := &pods[i]
-		if p.Labels[labelName] == labelFairlead || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		for _, b := range balancers {
-			uses := func(k corev1.Container) bool { return strings.Contains(k.Image, b.image) }
-			if slices.ContainsFunc(p.Spec.Containers, uses) {
-				if !found[b.name] {
-					c.add(Check{Name: "other load balancers", Mark: Failed, Fact: fmt.Sprintf("%s runs (pod %s/%s): two controllers of one class overwrite each other", b.name, p.Namespace, p.Name), Fix: b.fix})
-				}
-				found[b.name] = true
-				break
-			}
-		}
+// versionCheck says whether Fairlead is tested with a version. A newer one is likely to work.
+func versionCheck(v *version.Info) Check {
+	x := Check{Name: "Kubernetes", Mark: Passed, Fact: v.GitVersion}
+	var minor int
+	switch _, err := fmt.Sscanf(v.Minor, "%d", &minor); {
+	case err != nil:
+		x.Mark, x.Fact = Unclear, "unknown: the API server reports version "+v.GitVersion
+	case v.Major != "1" || minor < oldestMinor:
+		x.Mark = Failed
+		x.Fact += fmt.Sprintf(" is not supported: Fairlead is tested with 1.%d to 1.%d", oldestMinor, newestMinor)
+		x.Fix = "Upgrade the cluster, or use another version of Fairlead."
+	case minor > newestMinor:
+		x.Mark = Noted
+		x.Fact += fmt.Sprintf(" is newer than what Fairlead is tested with: 1.%d to 1.%d", oldestMinor, newestMinor)
 	}
-	if len(found) == 0 {
-		c.add(Check{Name: "other load balancers", Mark: Passed, Fact: "no pod of a known one runs; those outside of the pods of this cluster, such as that of a cloud, were not looked for"})
-	}
+	return x
 }
 
 // ports looks for pods that have the port of the agents on their nodes.
-func (c *Checks) ports(pods []corev1.Pod) {
+func (c *Checks) ports(pods []corev1.Pod, gossipPort int) {
 	var taken []string
 	for i := range pods {
 		p := &pods[i]
@@ -164,7 +133,7 @@ func (c *Checks) ports(pods []corev1.Pod) {
 		}
 		for _, k := range p.Spec.Containers {
 			for _, port := range k.Ports {
-				if port.HostPort == gossipPort || p.Spec.HostNetwork && port.ContainerPort == gossipPort {
+				if int(port.HostPort) == gossipPort || p.Spec.HostNetwork && int(port.ContainerPort) == gossipPort {
 					taken = append(taken, p.Namespace+"/"+p.Name)
 				}
 			}

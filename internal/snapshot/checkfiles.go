@@ -38,8 +38,8 @@ type File struct {
 
 // CheckFiles says what is wrong with pools, advertisements, Services and the ConfigMap
 // of kube-vip's cloud provider in files. It needs no cluster. Objects without a namespace
-// are in namespace.
-func CheckFiles(c *config.Configuration, files []File, namespace string) (*Checks, error) {
+// are in namespace. Those of MetalLB's kinds count in metallbNamespace; "" is the default.
+func CheckFiles(c *config.Configuration, files []File, namespace, metallbNamespace string) (*Checks, error) {
 	out := &Checks{Time: metav1.NewTime(time.Now())}
 	var all []client.Object
 	others := map[string]int{}
@@ -53,7 +53,7 @@ func CheckFiles(c *config.Configuration, files []File, namespace string) (*Check
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
 		out.add(Check{Name: kind, Mark: Skipped, Fact: fmt.Sprintf("%d objects: Fairlead does not read this kind", others[kind])})
 	}
-	s, err := Of(time.Now(), c, complete(all, namespace)...)
+	s, err := made(time.Now(), c, metallbNamespace, complete(all, namespace)...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"fairlead.io/internal/config"
+	"fairlead.io/internal/reasons"
 )
 
 // Services of clouds are judged by what is written on them: nobody asks the cloud.
@@ -46,5 +48,30 @@ func TestServicesOfClouds(t *testing.T) {
 	}
 	if got := s.Status().Backends; len(got) != 2 || got[0].Facts[0] != "2 ok, 1 waiting" || got[1].Facts[0] != "0 ok, 1 waiting" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A warning of any part is shown although the Service has its address, not only one of the core.
+func TestWarningsAreShown(t *testing.T) {
+	cfg, err := config.Parse([]byte(`{apiVersion: fairlead.io/v1alpha1, kind: Configuration, clusterName: prod, classes: [{name: "", backend: cloudscale}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, about := range reasons.All {
+		if about.On != "Service" || !about.Ready || about.Event {
+			continue
+		}
+		s, err := Of(time.Unix(0, 0), cfg, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
+			Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}},
+				Conditions: []metav1.Condition{{Type: "fairlead.io/Ready", Status: metav1.ConditionTrue, Reason: string(code), Message: about.Example()}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range s.WhyService(types.NamespacedName{Namespace: "shop", Name: "web"}).Steps {
+			if step.Name == "address" && (step.Mark != Passed || strings.Contains(step.Fact, about.Example()) != about.Warning) {
+				t.Errorf("%s, a warning: %t: %+v", code, about.Warning, step)
+			}
+		}
 	}
 }

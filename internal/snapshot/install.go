@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,9 @@ const (
 // defaultMetalLBNamespace is where MetalLB's own manifests put its objects.
 const defaultMetalLBNamespace = "metallb-system"
 
+// defaultKeep is how long agents keep connections if their flags do not say.
+const defaultKeep = 15 * time.Minute
+
 // Install is what runs in the cluster, and how it is configured.
 type Install struct {
 	// Controllers and AgentPods are the pods of both daemons.
@@ -39,9 +43,16 @@ type Install struct {
 	LeaderUnknown string
 	// ConfigFrom says where the configuration was read.
 	ConfigFrom string
+	// Assumed is why the configuration could not be read; the defaults stand in then. It is
+	// "" if it was read.
+	Assumed string
 	// MetalLBNamespace and KubeVIPMap are where objects of others count.
 	MetalLBNamespace string
 	KubeVIPMap       config.KubeVIPMap
+	// KeepConnections is how long agents keep connections after a planned move, unless the
+	// pool says. NoGossip: agents do not talk to each other, and keep none.
+	KeepConnections time.Duration
+	NoGossip        bool
 	// IgnoreExcludeLabel: agents announce from nodes that are excluded by label.
 	IgnoreExcludeLabel bool
 	// KubeVIPInterface is the one that agents use for Services in kube-vip's format.
@@ -72,7 +83,7 @@ func (s *Snapshot) readInstall(ctx context.Context, c client.Client) error {
 	}
 	in.MetalLBNamespace = cmp.Or(s.options.MetalLBNamespace, d.flag("metallb-namespace"), d.env["METALLB_NAMESPACE"], defaultMetalLBNamespace)
 	in.KubeVIPMap = cmp.Or(s.options.KubeVIPMap, config.KubeVIPMapFrom(d.getenv))
-	in.IgnoreExcludeLabel = agent.flag("ignore-exclude-lb") == "true"
+	in.readFlags(agent)
 	if theirs, err := config.KubeVIPDaemonFrom(agent.environ()); err == nil {
 		in.KubeVIPInterface = theirs.Interface
 	}
@@ -91,6 +102,15 @@ func (s *Snapshot) readInstall(ctx context.Context, c client.Client) error {
 	return nil
 }
 
+// readFlags takes over what the flags of agents say.
+func (in *Install) readFlags(agent daemon) {
+	in.IgnoreExcludeLabel = agent.flag("ignore-exclude-lb") == "true"
+	in.NoGossip, in.KeepConnections = agent.flag("gossip-port") == "0", defaultKeep
+	if keep, err := time.ParseDuration(agent.flag("keep-connections")); err == nil {
+		in.KeepConnections = keep
+	}
+}
+
 // readConfig finds the configuration of the controller.
 func (s *Snapshot) readConfig(ctx context.Context, c client.Client, d daemon) (err error) {
 	in := &s.Install
@@ -98,15 +118,16 @@ func (s *Snapshot) readConfig(ctx context.Context, c client.Client, d daemon) (e
 	case s.options.Config != nil:
 		s.Config, in.ConfigFrom = s.options.Config, "--config"
 		return nil
-	case s.refused["pods"]:
-		s.Config, in.ConfigFrom = config.Default(), "the defaults, because pods cannot be listed"
+	case s.cannot("pods"):
+		s.Config, in.ConfigFrom, in.Assumed = config.Default(), "the defaults, because pods cannot be listed", s.unread("pods")
 	case d.pod == nil:
 		s.Config, in.ConfigFrom = config.Default(), "the defaults, because no controller runs"
 	case file != "":
 		name, key := d.mounted(file)
 		var cm corev1.ConfigMap
 		if err := c.Get(ctx, client.ObjectKey{Namespace: d.pod.Namespace, Name: name}, &cm); err != nil {
-			s.Unknown = append(s.Unknown, fmt.Sprintf("cannot read ConfigMap %s/%s, the configuration; assuming the defaults", d.pod.Namespace, name))
+			in.Assumed = fmt.Sprintf("cannot read ConfigMap %s/%s, the configuration", d.pod.Namespace, name)
+			s.Unknown = append(s.Unknown, in.Assumed)
 			s.Config, in.ConfigFrom = config.Default(), "the defaults"
 			return nil //nolint:nilerr // it is unknown
 		}
@@ -155,7 +176,7 @@ func (s *Snapshot) readConfigMap(ctx context.Context, c client.Client) {
 	case apierrors.IsNotFound(err):
 		s.objects.add(&corev1.ConfigMapList{})
 	default:
-		s.Unknown = append(s.Unknown, fmt.Sprintf("cannot read ConfigMap %s/%s", m.Namespace, m.Name))
+		s.refuseAs("configmaps", fmt.Sprintf("cannot read ConfigMap %s/%s", m.Namespace, m.Name))
 		s.objects.lacks[kind] = "cannot read it"
 	}
 }
@@ -207,10 +228,15 @@ func daemonOf(p *corev1.Pod) daemon {
 		return d
 	}
 	c := &p.Spec.Containers[0]
-	for _, arg := range slices.Concat(c.Command, c.Args) {
-		if flag, ok := strings.CutPrefix(arg, "--"); ok {
-			name, value, given := strings.Cut(flag, "=")
-			if !given {
+	args := slices.Concat(c.Command, c.Args)
+	for i, arg := range args {
+		if strings.HasPrefix(arg, "-") {
+			name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			switch {
+			case given:
+			case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
+				value = args[i+1]
+			default:
 				value = "true"
 			}
 			d.flags[name] = value

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"go4.org/netipx"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,6 +60,9 @@ type ServiceChange struct {
 // What changes cost clients.
 const (
 	costMove     = "no new connection fails; established connections continue through the former node"
+	costUnkept   = "no new connection fails; established connections break: keepConnections is 0s"
+	costNoGossip = "new connections may fail for a moment; established connections break: gossip is disabled"
+	costPlaced   = "new connections fail until the cloud has moved the address; established connections break"
 	costStart    = "reachable"
 	costSilence  = "not reachable"
 	costKeeps    = "none: the Service keeps its address and is reachable"
@@ -98,42 +99,6 @@ func (p *Plan) Health() Health {
 	return Healthy
 }
 
-// PlanDrain predicts what cordoning a node and evicting its pods does.
-func (s *Snapshot) PlanDrain(ctx context.Context, node string) (*Plan, error) {
-	if err := s.predictable(); err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
-	if i < 0 {
-		return nil, fmt.Errorf("there is no node %s; there are %s", node, cmp.Or(prose.Few(nodeNames(s.Nodes)), "none"))
-	}
-	drained := s.Nodes[i].DeepCopy()
-	drained.Spec.Unschedulable = true
-	changed := []client.Object{drained}
-	var slicesOf discoveryv1.EndpointSliceList
-	if err := s.objects.List(ctx, &slicesOf); err != nil {
-		return nil, err
-	}
-	for i := range slicesOf.Items {
-		slice := &slicesOf.Items[i]
-		on := func(e discoveryv1.Endpoint) bool { return e.NodeName != nil && *e.NodeName == node }
-		if slices.ContainsFunc(slice.Endpoints, on) {
-			slice = slice.DeepCopy()
-			slice.Endpoints = slices.DeleteFunc(slice.Endpoints, on)
-			changed = append(changed, slice)
-		}
-	}
-	p, err := s.plan(ctx, "drain node "+node, changed, nil)
-	if err != nil {
-		return nil, err
-	}
-	p.Skipped = append(p.Skipped, "pods of the node: the scheduler decides where they start again, and with externalTrafficPolicy: Local addresses follow them")
-	if servesOVN(s.Config) {
-		p.Skipped = append(p.Skipped, "gateways of OVN's routers on the node: OVN decides which node gets them")
-	}
-	return p, nil
-}
-
 // PlanRemove predicts what removing a pool does, or addresses from all pools.
 func (s *Snapshot) PlanRemove(ctx context.Context, what string) (*Plan, error) {
 	if err := s.predictable(); err != nil {
@@ -145,11 +110,6 @@ func (s *Snapshot) PlanRemove(ctx context.Context, what string) (*Plan, error) {
 		})
 	}
 	span, err := lb.ParseSpan(what)
-	for _, resource := range []string{"pools", "ipaddresspools"} {
-		if err != nil && s.cannot(resource) {
-			return nil, fmt.Errorf("cannot list %s: pool %q may exist", resource, what)
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("there is no pool %q, and %w", what, err)
 	}
@@ -183,10 +143,8 @@ func (s *Snapshot) PlanApply(ctx context.Context, objects []client.Object) (*Pla
 
 // predictable says why nothing can be predicted: a right is missing.
 func (s *Snapshot) predictable() error {
-	for _, resource := range []string{"services", "nodes", "agents"} {
-		if s.cannot(resource) {
-			return fmt.Errorf("cannot list %s: nothing can be predicted", resource)
-		}
+	if why := cmp.Or(s.unread("services", "nodes", "agents"), s.Undecided(), s.Unelected()); why != "" {
+		return fmt.Errorf("%s: nothing can be predicted", why)
 	}
 	return nil
 }
@@ -271,7 +229,7 @@ func (s *Snapshot) compareElections(p *Plan, all *objects, survey *controller.Su
 		if outcome.Owner == from {
 			continue
 		}
-		m := Move{Address: a.String(), From: from, To: outcome.Owner, Cost: costMove}
+		m := Move{Address: a.String(), From: from, To: outcome.Owner, Cost: s.moveCost(b)}
 		for _, of := range b.services {
 			m.Services = append(m.Services, of.Request.Service.String())
 		}
@@ -284,4 +242,17 @@ func (s *Snapshot) compareElections(p *Plan, all *objects, survey *controller.Su
 		out = append(out, m)
 	}
 	return out
+}
+
+// moveCost is what a planned move of an address costs clients.
+func (s *Snapshot) moveCost(b *ballot) string {
+	switch first := b.services[0]; {
+	case first.Placed:
+		return costPlaced
+	case s.Install.NoGossip:
+		return costNoGossip
+	case b.pools("").Keep(b.addr, first, s.Install.KeepConnections) <= 0:
+		return costUnkept
+	}
+	return costMove
 }

@@ -195,6 +195,8 @@ func (s *Snapshot) stepProject(of *controller.Surveyed) Step {
 			step.Fact += ", switches " + prose.Few(place.Switches)
 		}
 		return step
+	case s.cannot("namespaces"):
+		return unclear(step.Name, s.unread("namespaces"))
 	case p.lacks != "" && (p.unread || hasEIps(of.Class)): // pools need nothing of kube-dc and kube-ovn
 		step.Mark, step.Fact = Unclear, "unknown: "+p.lacks
 		return step

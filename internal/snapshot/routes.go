@@ -174,7 +174,7 @@ func (s *Snapshot) routedBy() map[netip.Addr][]announcement {
 // unheard returns why no router hears of an address that is announced by BGP, and by nothing
 // else; false if one does, or if the address is not announced by BGP.
 func (s *Snapshot) unheard(a netip.Addr) (lb.Reason, bool) {
-	if !s.Survey.AgentsKnown || len(s.claimed()[a]) > 0 {
+	if !s.Survey.AgentsKnown || len(s.claimed()[a]) > 0 || s.Unelected() != "" {
 		return lb.Reason{}, false
 	}
 	var b *ballot

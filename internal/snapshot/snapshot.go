@@ -8,6 +8,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,8 @@ type Options struct {
 	// Routes has all objects about BGP read. Otherwise, they are if agents report sessions with
 	// routers.
 	Routes bool
+	// Drained is a node of which it is read which pods a drain leaves.
+	Drained string
 	// PodNamespace is where the daemons' pods are. If empty, those of all namespaces are
 	// read.
 	PodNamespace string
@@ -89,7 +92,8 @@ type Snapshot struct {
 
 	objects *objects
 	options Options
-	refused map[string]bool // resources that could not be listed
+	refused map[string]string         // resources that could not be listed, and why
+	stays   map[client.ObjectKey]bool // pods of the drained node that a drain leaves
 	// ballots are made when somebody asks: that takes a while for many Services.
 	ballots func() map[netip.Addr]*ballot
 	// projects are who has which EIp, made when somebody asks.
@@ -98,9 +102,6 @@ type Snapshot struct {
 	routed  func() map[netip.Addr][]announcement
 	claimed func() map[netip.Addr][]elect.Claim
 }
-
-// cannot says whether the right to list a resource is missing.
-func (s *Snapshot) cannot(resource string) bool { return s.refused[resource] }
 
 // kind is one list that is read.
 type kind struct {
@@ -191,7 +192,7 @@ func Read(ctx context.Context, o Options) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	s := &Snapshot{At: time.Now(), objects: newObjects(), options: o, refused: map[string]bool{}}
+	s := &Snapshot{At: time.Now(), objects: newObjects(), options: o, refused: map[string]string{}}
 	if err := s.list(ctx, c, o.kinds()); err != nil {
 		return nil, err
 	}
@@ -205,7 +206,10 @@ func Read(ctx context.Context, o Options) (*Snapshot, error) {
 	if err := s.readProjects(ctx, c); err != nil {
 		return nil, err
 	}
-	if s.refused["services"] {
+	if err := s.readStays(ctx, c); err != nil {
+		return nil, err
+	}
+	if s.cannot("services") {
 		return s, nil
 	}
 	if err := s.readRoutes(ctx, c); err != nil {
@@ -216,8 +220,13 @@ func Read(ctx context.Context, o Options) (*Snapshot, error) {
 
 // Of returns the snapshot of a cluster that has nothing but these objects.
 func Of(at time.Time, c *config.Configuration, all ...client.Object) (*Snapshot, error) {
-	s := &Snapshot{At: at, Config: c, objects: newObjects(), options: Options{Projects: true}, refused: map[string]bool{}}
-	s.Install = Install{ConfigFrom: "--config", MetalLBNamespace: defaultMetalLBNamespace, KubeVIPMap: config.KubeVIPMapFrom(func(string) string { return "" })}
+	return made(at, c, "", all...)
+}
+
+// made is Of, with the namespace of MetalLB's objects; "" is the default.
+func made(at time.Time, c *config.Configuration, metallbNamespace string, all ...client.Object) (*Snapshot, error) {
+	s := &Snapshot{At: at, Config: c, objects: newObjects(), options: Options{Projects: true}, refused: map[string]string{}}
+	s.Install = Install{ConfigFrom: "--config", KeepConnections: defaultKeep, MetalLBNamespace: cmp.Or(metallbNamespace, defaultMetalLBNamespace), KubeVIPMap: config.KubeVIPMapFrom(func(string) string { return "" })}
 	for _, k := range slices.Concat((Options{}).kinds(), projectKinds(), routeKinds()) {
 		if k.unless.Empty() {
 			s.objects.add(k.list)
@@ -280,14 +289,6 @@ func (s *Snapshot) list(ctx context.Context, c client.Client, all []kind) error 
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// refuse notes that a resource may not be listed.
-func (s *Snapshot) refuse(resource string) {
-	if !s.refused[resource] {
-		s.refused[resource] = true
-		s.Unknown = append(s.Unknown, "cannot list "+resource)
-	}
 }
 
 // examine decides about these objects as a controller does.

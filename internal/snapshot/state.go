@@ -34,7 +34,7 @@ type ServiceState struct {
 	State   State  `json:"state"`
 	// Addresses that it publishes.
 	Addresses []string `json:"addresses,omitempty"`
-	// Reason and Message say why it is not ok.
+	// Reason and Message say why it is not ok, or not known.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
@@ -50,9 +50,15 @@ func (s *Snapshot) stateOf(of *controller.Surveyed) ServiceState {
 	}
 	say := func(state State, r lb.Reason) { out.State, out.Reason, out.Message = state, string(r.Code), r.Text }
 	var unheard lb.Reason
+	undecided := s.undecided(of)
+	unsure := func() { out.State, out.Message = Unsure, "unknown: "+undecided }
 	switch {
+	case (of.Class == nil || of.Ignored != "") && s.Install.Assumed != "":
+		out.State, out.Message = Unsure, "unknown: "+s.Install.Assumed
 	case of.Class == nil || of.Ignored != "":
 		out.State = NotServed
+	case len(out.Addresses) == 0 && undecided != "":
+		unsure()
 	case len(out.Addresses) == 0:
 		say(Waiting, s.reasonOf(of))
 	case of.Unannounced != nil:
@@ -66,6 +72,8 @@ func (s *Snapshot) stateOf(of *controller.Surveyed) ServiceState {
 		}
 	case of.Announced && s.unheardOf(of, &unheard):
 		say(Unreachable, unheard)
+	case undecided != "":
+		unsure()
 	case of.Says != nil && !of.Says.True || of.Settled && of.Says == nil && !of.Verdict.Reason.Ready():
 		say(Waiting, s.reasonOf(of))
 	}

@@ -164,7 +164,7 @@ func countServices(_ *Snapshot, b config.Backend, of []ServiceState) Section {
 // services counts Services in words.
 func services(n map[State]int) string {
 	var parts []string
-	for _, state := range []State{OK, Waiting, Unreachable, NotServed} {
+	for _, state := range []State{OK, Waiting, Unreachable, NotServed, Unsure} {
 		if n[state] > 0 || state == OK {
 			parts = append(parts, fmt.Sprintf("%d %s", n[state], state))
 		}
@@ -204,6 +204,9 @@ func (s *Snapshot) controllers(out *Status) (c ControllerState) {
 func (s *Snapshot) agents(out *Status) (a AgentsState) {
 	a.Used = announcesAddresses(s.Config)
 	switch {
+	case s.Install.Assumed != "":
+		a.Used, a.Unknown = true, s.Install.Assumed // a node without an agent may be as it should be
+		return a
 	case !a.Used:
 		return a
 	case s.cannot("agents"):

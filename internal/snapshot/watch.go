@@ -61,8 +61,10 @@ type installed struct {
 	Install
 	config  *config.Configuration
 	unknown []string
-	maps    client.ObjectList
-	noMaps  *string
+	// refusedMap is why the ConfigMap of kube-vip's cloud provider could not be read.
+	refusedMap string
+	maps       client.ObjectList
+	noMaps     *string
 }
 
 // eventReasons are those of moves and conflicts. MetalLB's name for a move is the last.
@@ -287,7 +289,7 @@ func (w *Watcher) readEvents() (out []corev1.Event) {
 // snapshot decides about what is known now. That can fail, as when the configuration
 // cannot be read.
 func (w *Watcher) snapshot(ctx context.Context) (*Snapshot, error) {
-	s := &Snapshot{At: time.Now(), objects: newObjects(), options: w.options, refused: map[string]bool{}}
+	s := &Snapshot{At: time.Now(), objects: newObjects(), options: w.options, refused: map[string]string{}}
 	again := false
 	for _, f := range w.followers {
 		list, differs := f.lists()
@@ -313,7 +315,7 @@ func (w *Watcher) snapshot(ctx context.Context) (*Snapshot, error) {
 	if err := w.install(ctx, s, again); err != nil {
 		return nil, err
 	}
-	if s.refused["services"] {
+	if s.cannot("services") {
 		return s, nil
 	}
 	return s, s.decide(ctx)
@@ -331,7 +333,7 @@ func (w *Watcher) install(ctx context.Context, s *Snapshot, again bool) error {
 			}
 		} else {
 			w.lastInstall = time.Now()
-			w.installed = &installed{Install: s.Install, config: s.Config, unknown: slices.Clone(s.Unknown[known:]), maps: s.objects.lists[maps]}
+			w.installed = &installed{Install: s.Install, config: s.Config, unknown: slices.Clone(s.Unknown[known:]), refusedMap: s.unread("configmaps"), maps: s.objects.lists[maps]}
 			if why, lacks := s.objects.lacks[gvk]; lacks {
 				w.installed.noMaps = &why
 			}
@@ -340,6 +342,9 @@ func (w *Watcher) install(ctx context.Context, s *Snapshot, again bool) error {
 	}
 	s.Install, s.Config = w.installed.Install, w.installed.config
 	s.Unknown = append(s.Unknown, w.installed.unknown...)
+	if w.installed.refusedMap != "" {
+		s.refused["configmaps"] = w.installed.refusedMap
+	}
 	if w.installed.maps != nil {
 		s.objects.add(w.installed.maps)
 	}

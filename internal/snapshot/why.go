@@ -61,8 +61,17 @@ type Why struct {
 	Unknown   []string    `json:"unknown,omitempty"`
 }
 
-// Health sums up.
+// Health sums up. What could not be read makes it Unknown, unless a step fails: a step
+// rests on what is known, or is unclear itself.
 func (w *Why) Health() Health {
+	if h := w.stepsHealth(); h != Healthy || len(w.Unknown) == 0 {
+		return h
+	}
+	return Unknown
+}
+
+// stepsHealth is what the steps come to.
+func (w *Why) stepsHealth() Health {
 	unclear := false
 	for _, s := range w.Steps {
 		if s.Mark == Failed {
@@ -86,7 +95,7 @@ func (w *Why) add(s Step) bool {
 // verdict is the state that the steps come to. Conditions may lag behind them, and a Service
 // that has just lost its endpoints has none.
 func (w *Why) verdict() State {
-	switch health := w.Health(); {
+	switch health := w.stepsHealth(); {
 	case health == Problems && w.State == OK && !slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Mark == Failed && s.Name != stepNameController }):
 		return Unattended
 	case health == Problems && w.State == OK:
@@ -114,7 +123,7 @@ func (s *Snapshot) chain(key types.NamespacedName) *Why {
 	w := &Why{Time: metav1.NewTime(s.At), Service: key.String(), Unknown: s.Unknown, State: NotServed}
 	if s.cannot("services") {
 		w.State = Unsure
-		w.add(Step{Name: "Service", Mark: Unclear, Fact: "unknown: cannot list services"})
+		w.add(unclear("Service", s.unread("services")))
 		return w
 	}
 	object := s.Object(key)
@@ -131,18 +140,20 @@ func (s *Snapshot) chain(key types.NamespacedName) *Why {
 	}
 	state := s.stateOf(of)
 	w.State, w.Addresses = state.State, state.Addresses
-	if !w.add(s.stepClass(of)) {
+	if !w.add(s.stepClass(of)) || of.Class == nil || of.Ignored != "" {
 		return w
 	}
 	w.add(s.stepController())
 	if of.Class.Backend == config.OVN && !w.add(s.stepProject(of)) && len(w.Addresses) == 0 {
 		return w
 	}
-	if !w.add(s.stepAddress(of)) && len(w.Addresses) == 0 {
-		return w
-	}
-	if len(w.Addresses) == 0 {
+	address := s.stepAddress(of)
+	w.add(address)
+	switch {
+	case len(w.Addresses) == 0 && address.Mark == Passed:
 		w.add(s.stepWritten(of))
+		return w
+	case len(w.Addresses) == 0:
 		return w
 	}
 	w.add(s.stepEndpoints(of))
@@ -166,6 +177,8 @@ func (s *Snapshot) stepClass(of *controller.Surveyed) Step {
 		name = fmt.Sprintf("class %q", of.Service.Class)
 	}
 	switch {
+	case s.Install.Assumed != "":
+		return unclear("class", s.Install.Assumed+", so the classes that are served are not known")
 	case of.Class == nil:
 		fix := fmt.Sprintf("Add the class to the configuration (%s), or create the Service again: its class is immutable.", s.Install.ConfigFrom)
 		return Step{Name: "class", Mark: Failed, Fact: fmt.Sprintf("The configuration does not serve %s. It serves %s.", name, s.classes()), Fix: []string{fix}}
@@ -197,7 +210,7 @@ func (s *Snapshot) stepController() Step {
 	c := s.controllers(&found)
 	switch {
 	case c.Unknown != "":
-		return Step{Name: stepNameController, Mark: Unclear, Fact: "unknown: " + c.Unknown}
+		return unclear(stepNameController, c.Unknown)
 	case len(found.Problems) > 0 && c.Leader == "":
 		return Step{Name: stepNameController, Mark: Failed, Fact: found.Problems[0].Message, Fix: []string{found.Problems[0].Next}}
 	}
@@ -206,6 +219,9 @@ func (s *Snapshot) stepController() Step {
 
 // stepAddress says whether the Service has the addresses that it asks for.
 func (s *Snapshot) stepAddress(of *controller.Surveyed) Step {
+	if why := s.undecided(of); why != "" {
+		return unclear("address", why)
+	}
 	reason := s.reasonOf(of)
 	step := Step{Name: "address", Mark: Passed, Reason: string(reason.Code)}
 	addresses := s.stateOf(of).Addresses
@@ -218,7 +234,7 @@ func (s *Snapshot) stepAddress(of *controller.Surveyed) Step {
 		step.Mark, step.Fact = Failed, reason.Text
 		step.Fix = s.adviceFor(of, reason.Code)
 		return step
-	case of.Settled:
+	case of.Settled && s.Undecided() == "":
 		step.Fact = fmt.Sprintf("%s from %s", strings.Join(addresses, ", "), s.from(of))
 	default:
 		step.Fact = strings.Join(addresses, ", ")
@@ -226,7 +242,7 @@ func (s *Snapshot) stepAddress(of *controller.Surveyed) Step {
 			step.Fact += fmt.Sprintf(" of EIp %q", b.EIp)
 		}
 	}
-	if reason.Code != "" && reason.Warning() {
+	if reasons.All[reason.Code].Warning { // a reason that was read knows only whether it is one of the core's
 		step.Fact += ". " + reason.Text
 	}
 	return step
@@ -285,7 +301,7 @@ func (s *Snapshot) stepWritten(of *controller.Surveyed) Step {
 // stepEndpoints says whether a pod serves.
 func (s *Snapshot) stepEndpoints(of *controller.Surveyed) Step {
 	if s.cannot("endpointslices") {
-		return Step{Name: "endpoints", Mark: Unclear, Fact: "unknown: cannot list endpointslices"}
+		return unclear("endpoints", s.unread("endpointslices"))
 	}
 	nodes := map[string]bool{}
 	for _, names := range servingOf(s.objects)[of.Key] {
@@ -328,6 +344,9 @@ func selectorText(of map[string]string) string {
 // stepElsewhere says of a Service whose addresses no agent announces who makes them
 // reachable.
 func (s *Snapshot) stepElsewhere(of *controller.Surveyed) Step {
+	if s.Install.Assumed != "" && of.Unannounced == nil {
+		return unclear("reachable", s.Install.Assumed)
+	}
 	by := "the cloud"
 	if of.Class.Backend == config.KubeVIP {
 		by = "kube-vip"
@@ -371,7 +390,9 @@ func (s *Snapshot) WhyAddress(a netip.Addr) []*Why {
 		w.add(Step{Name: "owner", Mark: Failed, Reason: string(lb.AddressIsNode), Fact: "It is an address of node " + node + ": no Service may have it."})
 	}
 	pools := s.poolsWith(a)
-	if len(pools) == 0 {
+	if why := s.Undecided(); len(pools) == 0 && why != "" {
+		w.add(unclear("pool", why))
+	} else if len(pools) == 0 {
 		w.add(Step{Name: "pool", Mark: Failed, Reason: string(lb.AddressNotInPool), Fact: "No pool contains it.", Fix: []string{"kubectl fairlead ip"}})
 	}
 	for _, p := range pools {

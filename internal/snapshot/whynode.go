@@ -16,11 +16,8 @@ import (
 // stepAnnounced says which node announces an address of the Service, or why none does.
 func (s *Snapshot) stepAnnounced(of *controller.Surveyed, a netip.Addr) Step {
 	step := Step{Name: "announced", Mark: Passed}
-	for _, resource := range []string{"agents", "nodes"} {
-		if s.cannot(resource) {
-			step.Mark, step.Fact = Unclear, "unknown: cannot list "+resource
-			return step
-		}
+	if why := s.unread("agents", "nodes"); why != "" {
+		return unclear(step.Name, why)
 	}
 	b := s.ballots()[a]
 	if by := s.routesOf(a, b); len(by) > 0 && (b == nil || len(b.candidate.Advertisements) == 0 && !b.candidate.Unshareable) && len(s.claimed()[a]) == 0 {
@@ -40,6 +37,9 @@ func (s *Snapshot) stepAnnounced(of *controller.Surveyed, a netip.Addr) Step {
 			step.Fact += ", for " + since
 		}
 		return step
+	}
+	if why := s.Unelected(); why != "" {
+		return unclear(step.Name, why)
 	}
 	step.Mark, step.Reason = Failed, string(lb.NotAnnounced)
 	switch {
@@ -76,7 +76,7 @@ func (s *Snapshot) cut() bool {
 
 // explain adds to a step why each node cannot announce the address, and what would help.
 func (s *Snapshot) explain(step *Step, b *ballot) {
-	if b == nil || b.node != "" {
+	if b == nil || b.node != "" || s.Unelected() != "" {
 		return
 	}
 	if len(b.candidate.Advertisements) == 0 && !b.candidate.Unshareable {

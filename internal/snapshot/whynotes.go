@@ -73,7 +73,8 @@ func onlyInEvents(code lb.Code) bool {
 }
 
 // NoteEvents adds to the chain of a Service the warnings that nothing but events has, the latest of
-// each reason. Events expire, and may not be readable: nothing else depends on them.
+// each reason. Events expire, and may not be readable, which is then Unknown: no step depends on
+// them.
 func (s *Snapshot) NoteEvents(ctx context.Context, kube kubernetes.Interface, w *Why) {
 	namespace, name, _ := strings.Cut(w.Service, "/")
 	object := s.Object(types.NamespacedName{Namespace: namespace, Name: name})
@@ -84,6 +85,7 @@ func (s *Snapshot) NoteEvents(ctx context.Context, kube kubernetes.Interface, w 
 		"involvedObject.kind": "Service", "involvedObject.uid": string(object.UID),
 	}.String()})
 	if err != nil {
+		w.Unknown = append(slices.Clone(w.Unknown), "cannot list events of namespace "+namespace)
 		return
 	}
 	latest := map[string]*corev1.Event{}

@@ -18,6 +18,9 @@ import (
 // stepRouted says which nodes announce an address to which routers, or why none does.
 func (s *Snapshot) stepRouted(of *controller.Surveyed, a netip.Addr, b *ballot, all routing) Step {
 	step := Step{Name: "announced", Mark: Passed}
+	if why := s.Unelected(); why != "" {
+		return unclear(step.Name, why)
+	}
 	nodes, peers := all.heard()
 	reason, silent := s.silenceOf(a, b, all)
 	if told, is := of.Silences[a.String()]; is && !all.reported() {

@@ -20,14 +20,17 @@ func newBundle(version string) *cobra.Command {
 		Short: "Write an archive for a bug report, without secrets",
 		Long: `Writes an archive with the answers of the other commands, the objects that they are
 made from, and the logs of Fairlead's pods. It reads no Secret. Values of variables and
-flags that may be secret, and annotations of others, are redacted. Names, addresses and
-labels are not: look through it before you publish it.
+flags that may be secret, passwords of BGP peers, and annotations of others, are redacted.
+Names, addresses and labels are not: look through it before you publish it.
 
-Exits with 0 if everything could be read, 2 if something is missing in the archive.`,
+Exits with 0 if everything could be read, 2 if something is missing in the archive: it
+prints what, and the archive has it in missing.txt.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.connection(c)
+	o.limited(c)
+	o.deciding(c)
 	c.Flags().StringVar(&file, "file", "", "file to write, which must not exist (default: fairlead-bundle-TIME.tar.gz)")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		o.output = "text"
@@ -51,12 +54,13 @@ Exits with 0 if everything could be read, 2 if something is missing in the archi
 			return err
 		}
 		defer func() { err = errors.Join(err, out.Close()) }()
-		if err := s.Bundle(c.Context(), kube, out); err != nil {
+		missing, err := s.Bundle(c.Context(), kube, out)
+		if err != nil {
 			return fmt.Errorf("write %s: %w", file, err)
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s has the facts of %s. Look through it before you publish it.\n", file, s.At.UTC().Format(time.TimeOnly+" UTC"))
-		newPage(c.OutOrStdout()).unknown(s.Unknown)
-		if len(s.Unknown) > 0 {
+		newPage(c.OutOrStdout()).unknown(missing)
+		if len(missing) > 0 {
 			return Exit(snapshot.Unknown)
 		}
 		return nil

@@ -48,13 +48,18 @@ are problems, 2 if not everything is known.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.add(c)
+	o.connection(c)
+	o.limited(c)
+	o.printing(c)
 	f := c.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects in files that have none")
+	f.StringVar(&o.configFile, "config", "", "configuration file of the controller, to check files with (default: that of the chart)")
+	f.StringVar(&o.metallbNamespace, "metallb-namespace", "", "namespace of MetalLB's objects in files (default: metallb-system)")
 	f.StringArrayVarP(&files, "filename", "f", nil, "file or directory to check, - is standard input; repeatable")
 	f.StringVar(&into, "install-namespace", "fairlead-system", "namespace to install Fairlead in")
 	f.BoolVar(&onNodes, "on-nodes", false, "also run a pod on each node for a moment, which checks it")
 	f.StringVar(&on.Image, "image", defaultImage, "image of Fairlead for --on-nodes")
-	f.IntVar(&on.Port, "gossip-port", 7947, "port of the nodes that agents will use, for --on-nodes")
+	f.IntVar(&on.Port, "gossip-port", 7947, "port of the nodes that agents will use")
 	f.DurationVar(&on.Wait, "wait", 2*time.Minute, "how long the pods of --on-nodes may take")
 	c.MarkFlagsMutuallyExclusive("filename", "on-nodes")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -64,9 +69,20 @@ are problems, 2 if not everything is known.`,
 			return err
 		}
 		if len(files) > 0 {
+			err = onlyWith(c, "clusters, not for files", "install-namespace", "gossip-port")
+		} else {
+			err = onlyWith(c, "files (-f)", "namespace", "config", "metallb-namespace")
+		}
+		if err == nil && !onNodes {
+			err = onlyWith(c, "--on-nodes", "image", "wait")
+		}
+		if err != nil {
+			return err
+		}
+		if len(files) > 0 {
 			all, err = o.checkFiles(c.InOrStdin(), files)
 		} else {
-			all, err = o.checkCluster(c.Context(), into, onNodes)
+			all, err = o.checkCluster(c.Context(), into, on.Port, onNodes)
 			if err == nil && onNodes {
 				on.Namespace = into
 				err = o.checkNodes(c.Context(), on, all)
@@ -95,14 +111,14 @@ func (o *options) checkNodes(ctx context.Context, on onnodes.Options, all *snaps
 	return onnodes.Run(ctx, on, all)
 }
 
-func (o *options) checkCluster(ctx context.Context, namespace string, onNodes bool) (*snapshot.Checks, error) {
+func (o *options) checkCluster(ctx context.Context, namespace string, port int, onNodes bool) (*snapshot.Checks, error) {
 	rest, _, err := o.client()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	all, err := snapshot.CheckCluster(ctx, rest, namespace)
+	all, err := snapshot.CheckCluster(ctx, rest, namespace, port)
 	if err == nil && !onNodes {
 		all.Checks = append(all.Checks, snapshot.Check{Name: "nodes", Mark: snapshot.Skipped, Fact: "kernel, sysctls, nftables and gossip between nodes are only checked with --on-nodes"})
 	}
@@ -125,11 +141,11 @@ func (o *options) checkFiles(stdin io.Reader, names []string) (*snapshot.Checks,
 		}
 		all = append(all, found...)
 	}
-	namespace := o.namespace
-	if namespace == "" {
-		namespace = "default"
+	metallb, err := o.checkedNamespace()
+	if err != nil {
+		return nil, err
 	}
-	return snapshot.CheckFiles(served, all, namespace)
+	return snapshot.CheckFiles(served, all, o.namespace, metallb)
 }
 
 // readFiles reads a file, or all YAML and JSON files of a directory and those below.

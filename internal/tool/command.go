@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -44,7 +45,7 @@ func ExitCode(err error) int {
 	return int(snapshot.Unknown)
 }
 
-// options that all commands have.
+// options of commands. None has all of them as flags.
 type options struct {
 	version                        string
 	kubeconfig, context, namespace string
@@ -53,7 +54,9 @@ type options struct {
 	timeout                        time.Duration
 	// brief makes at most ten lists; routes has all objects about BGP read.
 	brief, routes bool
-	clouds        map[config.Backend]snapshot.Cloud
+	// drained is the node of a planned drain.
+	drained string
+	clouds  map[config.Backend]snapshot.Cloud
 }
 
 // Commands returns all commands for people.
@@ -65,22 +68,46 @@ func Commands(version string) []*cobra.Command {
 	return all
 }
 
-// add adds the flags of commands that print an answer.
-func (o *options) add(c *cobra.Command) {
-	o.connection(c)
+// A command declares the flags that it reads, and no others.
+
+// printing adds the flag of commands that print an answer.
+func (o *options) printing(c *cobra.Command) {
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// connection adds the flags that all commands have.
+// connection adds the flags of commands that ask a cluster.
 func (o *options) connection(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: the current one)")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of Services that are named without one (default: that of the context)")
+}
+
+// limited adds the flag of commands that read the cluster once.
+func (o *options) limited(c *cobra.Command) {
+	c.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "how long reading the cluster may take")
+}
+
+// named adds the flag of commands to which objects are named.
+func (o *options) named(c *cobra.Command) {
+	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of Services that are named without one (default: that of the context)")
+}
+
+// deciding adds the flags of commands that decide as the daemons do.
+func (o *options) deciding(c *cobra.Command) {
+	f := c.Flags()
 	f.StringVar(&o.configFile, "config", "", "configuration file of the controller (default: read from the controller's pod)")
 	f.StringVar(&o.metallbNamespace, "metallb-namespace", "", "namespace of MetalLB's objects (default: read from the controller's pod)")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long reading the cluster may take")
+}
+
+// onlyWith says that flags are given which count only with another one.
+func onlyWith(c *cobra.Command, with string, names ...string) error {
+	for _, name := range names {
+		if c.Flags().Changed(name) {
+			return fmt.Errorf("--%s is only for %s", name, with)
+		}
+	}
+	return nil
 }
 
 // client returns how to reach the API server, and the namespace of the context.
@@ -116,21 +143,40 @@ func (o *options) read(ctx context.Context) (s *snapshot.Snapshot, namespace str
 	if err := o.checkOutput(); err != nil {
 		return nil, "", err
 	}
-	from := snapshot.Options{MetalLBNamespace: o.metallbNamespace, Clouds: o.clouds, Brief: o.brief, Projects: !o.brief, Routes: o.routes}
-	if o.configFile != "" {
-		if from.Config, err = config.Load(o.configFile); err != nil {
-			return nil, "", err
-		}
-	}
-	if from.REST, namespace, err = o.client(); err != nil {
+	from, namespace, err := o.source()
+	if err != nil {
 		return nil, "", err
 	}
+	from.Clouds, from.Brief, from.Projects, from.Routes, from.Drained = o.clouds, o.brief, !o.brief, o.routes, o.drained
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	if s, err = snapshot.Read(ctx, from); err != nil {
 		return nil, "", fmt.Errorf("unknown: %w", err)
 	}
 	return s, namespace, nil
+}
+
+// source says where to read, and what the namespace of the context is.
+func (o *options) source() (from snapshot.Options, namespace string, err error) {
+	if o.configFile != "" {
+		if from.Config, err = config.Load(o.configFile); err != nil {
+			return from, "", err
+		}
+	}
+	if from.MetalLBNamespace, err = o.checkedNamespace(); err != nil {
+		return from, "", err
+	}
+	from.REST, namespace, err = o.client()
+	return from, namespace, err
+}
+
+// checkedNamespace is that of MetalLB's objects. A name that no namespace can have would be one
+// without objects.
+func (o *options) checkedNamespace() (string, error) {
+	if name := o.metallbNamespace; name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		return "", fmt.Errorf("--metallb-namespace is %q, which is not the name of a namespace", name)
+	}
+	return o.metallbNamespace, nil
 }
 
 // answer is what a command prints.

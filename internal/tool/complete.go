@@ -24,7 +24,7 @@ func (o *options) complete(of ...names) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		rest, _, err := o.client()
+		from, _, err := o.source()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -34,7 +34,7 @@ func (o *options) complete(of ...names) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, completionTime)
 		defer cancel()
-		s, err := snapshot.Read(ctx, snapshot.Options{REST: rest, MetalLBNamespace: o.metallbNamespace})
+		s, err := snapshot.Read(ctx, from)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -24,7 +24,10 @@ everything is known.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.add(c)
+	o.connection(c)
+	o.limited(c)
+	o.deciding(c)
+	o.printing(c)
 	f := c.Flags()
 	f.StringVar(&l.Pool, "pool", "", "only addresses of this pool; one of MetalLB is metallb/NAME")
 	f.BoolVar(&l.Free, "free", false, "show the free addresses of each pool instead")

@@ -39,7 +39,9 @@ everything is known.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.add(c)
+	o.connection(c)
+	o.limited(c)
+	o.printing(c)
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "system to replace: "+strings.Join(migrate.Names(), ", "))
 	f.StringVar(&verify, "verify", "", "compare with the state that this file has, as -o json printed it before the migration")

@@ -34,7 +34,11 @@ is known.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.add(c)
+	o.connection(c)
+	o.limited(c)
+	o.named(c)
+	o.deciding(c)
+	o.printing(c)
 	f := c.Flags()
 	f.StringVarP(&file, "filename", "f", "", "apply the objects in this file: Services, pools and advertisements of all formats, EIps, Nodes; - is standard input")
 	f.StringVar(&drain, "drain", "", "cordon this node, and evict its pods")
@@ -44,7 +48,7 @@ is known.`,
 	_ = c.RegisterFlagCompletionFunc("drain", o.complete(nodes))
 	_ = c.RegisterFlagCompletionFunc("remove", o.complete(pools))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		o.clouds, o.routes = planningClouds(os.Getenv), true
+		o.clouds, o.routes, o.drained = planningClouds(os.Getenv), true, drain
 		s, namespace, err := o.read(c.Context())
 		if err != nil {
 			return err

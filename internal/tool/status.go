@@ -23,7 +23,10 @@ Exits with 0 if all is well, 1 if there are problems, 2 if not everything is kno
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.add(c)
+	o.connection(c)
+	o.limited(c)
+	o.deciding(c)
+	o.printing(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, _, err := o.read(c.Context())
 		if err != nil {

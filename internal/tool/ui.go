@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"fairlead.io/internal/config"
 	livepage "fairlead.io/internal/page"
 	"fairlead.io/internal/snapshot"
 )
@@ -33,19 +32,11 @@ counts until the command ends. Press Ctrl-C to end it.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.connection(c)
-	for _, name := range []string{"namespace", "timeout"} {
-		_ = c.Flags().MarkHidden(name) // the page shows all, as long as it runs
-	}
+	o.deciding(c)
 	c.Flags().Uint16Var(&port, "port", 0, "port of 127.0.0.1 (default: a free one)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		from := snapshot.Options{MetalLBNamespace: o.metallbNamespace}
-		var err error
-		if o.configFile != "" {
-			if from.Config, err = config.Load(o.configFile); err != nil {
-				return err
-			}
-		}
-		if from.REST, _, err = o.client(); err != nil {
+		from, _, err := o.source()
+		if err != nil {
 			return err
 		}
 		source, err := snapshot.NewWatcher(from)

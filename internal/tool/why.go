@@ -37,7 +37,11 @@ Exits with 0 if all steps hold, 1 if one does not, 2 if not everything is known.
 			return nil
 		},
 	}
-	o.add(c)
+	o.connection(c)
+	o.limited(c)
+	o.named(c)
+	o.deciding(c)
+	o.printing(c)
 	c.ValidArgsFunction = o.complete(services, addresses)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		o.routes = true

@@ -54,6 +54,7 @@ var groups = []group{
 	{"kube-vip", kubevipProvider},
 	{"memory", memory},
 	{"page", livePage},
+	{"status", statusCommand},
 	{"nftables", nftables},
 	{"members", members},
 	{"deaths", deaths},

@@ -44,17 +44,18 @@ func port(t *testing.T) string {
 	return port
 }
 
-// A release is installed with no values but its ports; the controller is
-// started as the Deployment says, with the rights of the release's service
-// account, and does its work; then the release is uninstalled, and nothing
-// stays but what was promised.
+// A release is installed with no values but its ports, and with the page; the
+// controller is started as the Deployment says, with the rights of the release's
+// service account, and does its work; then the release is uninstalled, and
+// nothing stays but what was promised.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	api, c := startAPI(t)
 	before := everything(t, c)
-	healthPort, metricsPort := port(t), port(t)
+	healthPort, metricsPort, pagePort := port(t), port(t), port(t)
 	helm(t, api.Kubeconfig, "install", "fairlead", "charts/fairlead", "--namespace", namespace, "--create-namespace",
-		"--set", "controller.healthPort="+healthPort, "--set", "controller.metricsPort="+metricsPort)
+		"--set", "controller.healthPort="+healthPort, "--set", "controller.metricsPort="+metricsPort,
+		"--set", "page.enabled=true", "--set", "page.port="+pagePort)
 	awaitKinds(t, c)
 
 	log := startAsDeployed(t, api, c)
@@ -62,7 +63,12 @@ func TestRelease(t *testing.T) {
 		return get(ctx, "http://127.0.0.1:"+healthPort+"/readyz", "", http.StatusOK)
 	})
 	servesAService(t, c)
-	answersMetricsToReadersOnly(t, c, metricsPort)
+	answersReadersOnly(t, c, "https://127.0.0.1:"+metricsPort+"/metrics", "fairlead-metrics-reader")
+	page := "https://127.0.0.1:" + pagePort + "/page/"
+	if err := get(t.Context(), page, "", http.StatusOK); err != nil { // it has no data
+		t.Error(err)
+	}
+	answersReadersOnly(t, c, page+"data/why?about=default/web", "fairlead-page-reader")
 	agentsMayDoLittle(t, c)
 	peopleSeePoolsAndAgents(t, c)
 	if strings.Contains(log.String(), "forbidden") {
@@ -274,26 +280,26 @@ func peopleSeePoolsAndAgents(t *testing.T, c client.Client) {
 	}
 }
 
-func answersMetricsToReadersOnly(t *testing.T, c client.Client, port string) {
+// answersReadersOnly: a URL is answered to those who have a role, and to nobody else.
+func answersReadersOnly(t *testing.T, c client.Client, url, role string) {
 	t.Helper()
 	scraper := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scraper"}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "scraper"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fairlead-metrics-reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "scraper"}},
 	}
 	if err := errors.Join(c.Create(t.Context(), scraper), c.Create(t.Context(), binding)); err != nil {
 		t.Fatal(err)
 	}
 	token := tokenOf(t, c, namespace, "scraper")
-	url := "https://127.0.0.1:" + port + "/metrics"
 	if err := get(t.Context(), url, "", http.StatusUnauthorized); err != nil {
 		t.Error(err)
 	}
 	if err := get(t.Context(), url, tokenOf(t, c, namespace, "fairlead"), http.StatusForbidden); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "a reader gets the metrics", func(ctx context.Context) error { return get(ctx, url, token, http.StatusOK) })
+	eventually(t, "a reader gets "+url, func(ctx context.Context) error { return get(ctx, url, token, http.StatusOK) })
 	if err := errors.Join(c.Delete(t.Context(), scraper), c.Delete(t.Context(), binding)); err != nil {
 		t.Error(err)
 	}

@@ -147,7 +147,9 @@ func TestBundle(t *testing.T) {
 	w.announced("web")
 	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token"}, StringData: map[string]string{"token": "hunter22"}})
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	if got, code := run(t, "bundle", "--file", file); code != 0 || !strings.HasPrefix(got, file+" has the facts of ") {
+	// There are no kubelets, so the log of the pod on the node cannot be read.
+	if got, code := run(t, "bundle", "--file", file); code != 2 || !strings.HasPrefix(got, file+" has the facts of ") ||
+		!strings.Contains(got, "? unknown: cannot read the log of pod fairlead-system/fairlead-agent-n1: ") {
 		t.Fatalf("exit %d: %s", code, got)
 	}
 	if got, code := run(t, "bundle", "--file", file); code != 2 || !strings.Contains(got, "file exists") {
@@ -166,7 +168,7 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{"hunter22": false, "kind: Secret": false, "objects/agents.yaml": true, "address: 192.0.2.16": true, "cannot read the log of pod": true} {
+	for text, want := range map[string]bool{"hunter22": false, "kind: Secret": false, "objects/agents.yaml": true, "address: 192.0.2.16": true, "missing.txt": true, "cannot read the log of pod": true} {
 		if strings.Contains(string(all), text) != want {
 			t.Errorf("%q: want %t", text, want)
 		}

@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
@@ -216,80 +214,6 @@ second   192.0.2.32-192.0.2.33
 		t.Setenv("KUBECONFIG", theRig.API.Kubeconfig)
 		if got := complete(t, test...); got != want {
 			t.Errorf("%q is completed by %q, want %q", test, got, want)
-		}
-	}
-}
-
-// A right that is missing is told, and is no tick.
-func TestDeniedRights(t *testing.T) {
-	w := newWorld(t)
-	w.install("n1")
-	w.pool("edge", "192.0.2.16/30")
-	w.service("web", nil, "n1")
-	w.announced("web")
-	read := func(group string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list"}}
-	}
-	for user, test := range map[string]struct {
-		rights  []rbacv1.PolicyRule
-		command string
-		want    string
-	}{
-		"no-nodes": {[]rbacv1.PolicyRule{read("", "services", "namespaces", "pods"), read("discovery.k8s.io", "endpointslices"), read("fairlead.io", "pools", "agents"), read("coordination.k8s.io", "leases"), read("networking.k8s.io", "servicecidrs"), read("metallb.io", "*"), read("", "configmaps")},
-			"status", "Agents      unknown: cannot list nodes\n"},
-		"no-agents": {[]rbacv1.PolicyRule{read("", "services", "namespaces", "pods", "nodes"), read("discovery.k8s.io", "endpointslices"), read("fairlead.io", "pools"), read("coordination.k8s.io", "leases"), read("networking.k8s.io", "servicecidrs"), read("metallb.io", "*"), read("", "configmaps")},
-			"why shop/web", "? announced: unknown: cannot list agents\n"},
-		"nothing":       {nil, "status", "Pools       unknown: cannot list services\nServices    unknown: cannot list services\n"},
-		"nothing-why":   {nil, "why shop/web", "shop/web  UNKNOWN\n? Service: unknown: cannot list services\n"},
-		"nothing-plan":  {nil, "plan --drain n1", "fairlead: unknown: cannot list services: nothing can be predicted\n"},
-		"nothing-else":  {nil, "migrate --from metallb", "? MetalLB: unknown: cannot list all of deployments, daemonsets and pods\n"},
-		"nothing-check": {nil, "check", "? other load balancers: unknown: cannot list pods\n"},
-	} {
-		t.Run(user, func(t *testing.T) {
-			rig.Grant(t, theRig.Kube, user, test.rights...)
-			file := kubeconfigOf(t, user)
-			rig.Eventually(t, "rights count", func() error {
-				got, code := runWith(t, file, strings.Fields(test.command)...)
-				if code != 2 || !strings.Contains(got, test.want) || strings.Contains(got, "✗") {
-					return fmt.Errorf("exit %d, want 2 and %q:\n%s", code, test.want, got)
-				}
-				return nil
-			})
-		})
-	}
-}
-
-// kubeconfigOf is a kubeconfig with which somebody is that user.
-func kubeconfigOf(t *testing.T, user string) string {
-	t.Helper()
-	c, err := clientcmd.LoadFromFile(theRig.API.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range c.AuthInfos {
-		a.Impersonate = user
-	}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*c, file); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-// No command has written anything, in all tests of this package so far, but what "check
-// --on-nodes" makes and removes.
-func TestNothingIsWritten(t *testing.T) {
-	run(t, "status")
-	run(t, "plan", "--remove", "192.0.2.1")
-	run(t, "check")
-	run(t, "migrate", "--from", "metallb")
-	all, err := theRig.API.WriteCounts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for w, n := range all {
-		if strings.HasPrefix(w.UserAgent, "kubectl-fairlead/") && w.Resource != "daemonsets" {
-			t.Errorf("%d writes of %s %s", n, w.Resource, w.Name)
 		}
 	}
 }

@@ -295,6 +295,9 @@ func row(t *testing.T, code lb.Code, w *snapshot.Why) string {
 		case s.Mark == snapshot.Passed && strings.Contains(s.Fact, text):
 			return cells("✓ "+s.Name, "The step holds. It shows the sentence.")
 		case s.Mark == snapshot.Passed:
+			if reasons.All[code].Warning {
+				t.Errorf("step %s does not show the sentence of warning %s: %q", s.Name, code, s.Fact)
+			}
 			return cells("✓ "+s.Name, "The step holds.")
 		case s.Mark == snapshot.Noted:
 			return cells("! "+s.Name, says)
