@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,8 +70,9 @@ func buildPrograms(ctx context.Context) (p programs, err error) {
 	return p, nil
 }
 
-// try runs the chosen tests in a cluster of their own, which it removes again.
-func (p programs) try(ctx context.Context, w way, chosen []string, keep bool) (results map[string]result, err error) {
+// try runs the tests of the table that are chosen, and those that it does not have, in a cluster of
+// their own, which it removes again.
+func (p programs) try(ctx context.Context, w way, t *table, chosen []string, keep bool) (results map[string]result, err error) {
 	dir, err := filepath.Abs(filepath.Join("bin", "conformance", w.name))
 	if err != nil {
 		return nil, err
@@ -94,19 +96,19 @@ func (p programs) try(ctx context.Context, w way, chosen []string, keep bool) (r
 	}
 	results = map[string]result{}
 	for _, pass := range w.passes {
-		var tests []string
-		for _, name := range chosen {
-			if pass.has(name) {
-				tests = append(tests, name)
+		var but []string
+		for _, r := range t.rows {
+			if !slices.Contains(chosen, r.test) || !pass.has(r.test) {
+				but = append(but, r.test)
 			}
 		}
-		if len(tests) == 0 {
+		if len(but) == len(t.rows) {
 			continue
 		}
 		if err := chooseNodes(c, pass.perClient); err != nil {
 			return nil, err
 		}
-		some, err := p.runSuite(ctx, c, kubeconfig, dir, pass.name, tests)
+		some, err := p.runSuite(ctx, c, kubeconfig, dir, pass.name, but)
 		if err != nil {
 			return nil, err
 		}

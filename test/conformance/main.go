@@ -64,7 +64,7 @@ func run(ctx context.Context, o options) error {
 			continue
 		}
 		chosen := table.choose(w.column, o.focus, o.slow)
-		results, err := programs.try(ctx, w, chosen, o.keep)
+		results, err := programs.try(ctx, w, table, chosen, o.keep)
 		if err != nil {
 			return errors.Join(failed, fmt.Errorf("%s: %w", w.column, err))
 		}
