@@ -30,7 +30,7 @@ func (p programs) runSuite(ctx context.Context, c *sandbox.Cluster, kubeconfig, 
 	cmd, err := c.ExecCommand(ctx, sandbox.ClientHost, p.kubetest,
 		"--kubeconfig="+kubeconfig,
 		"--kubectl-path="+filepath.Join(c.StateDir, "bin", "kubectl"),
-		"--provider=skeleton",
+		"--provider=skeleton", fmt.Sprintf("--num-nodes=%d", c.Nodes),
 		"--ginkgo.focus=LoadBalancers", "--ginkgo.skip="+pattern(but),
 		"--ginkgo.no-color", "--ginkgo.v",
 		"--report-dir="+dir, "--report-prefix="+pass)
