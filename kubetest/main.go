@@ -41,14 +41,6 @@ var _ = ginkgo.BeforeSuite(func(ctx context.Context) {
 	}
 })
 
-// A line for each test, beside all that it writes to standard output. The framework first goes
-// through all of them without running any.
-var _ = ginkgo.ReportAfterEach(func(r ginkgo.SpecReport) {
-	if r.RunTime > 0 {
-		fmt.Fprintf(os.Stderr, "%s after %.0f s: %s\n", r.State, r.RunTime.Seconds(), r.LeafNodeText)
-	}
-})
-
 func main() {
 	imageOnly := flag.Bool("agnhost-image", false, "print the name of the image of the tests' pods, and end")
 	config.CopyFlags(config.Flags, flag.CommandLine)

@@ -43,7 +43,7 @@ func (p programs) runSuite(ctx context.Context, c *sandbox.Cluster, kubeconfig, 
 	}
 	defer log.Close()
 	fmt.Fprintln(os.Stderr, "running tests; their output goes to", log.Name())
-	cmd.Stdout, cmd.Stderr = log, io.MultiWriter(log, os.Stderr)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(log, &progress{out: os.Stderr}), log
 	err = cmd.Run()
 	if failed, is := errors.AsType[*exec.ExitError](err); err != nil && (!is || failed.ExitCode() != 1 || ctx.Err() != nil) {
 		return nil, fmt.Errorf("run the tests: %w", err)
@@ -53,6 +53,30 @@ func (p programs) runSuite(ctx context.Context, c *sandbox.Cluster, kubeconfig, 
 		return nil, fmt.Errorf("the tests did not end: %w", err)
 	}
 	return readReport(report)
+}
+
+// progress shows the end of each test, of all that they write.
+type progress struct {
+	out  io.Writer
+	line []byte // the last one, as far as it was written
+	test string // the one that runs
+}
+
+func (p *progress) Write(b []byte) (int, error) {
+	p.line = append(p.line, b...)
+	for {
+		line, rest, complete := strings.Cut(string(p.line), "\n")
+		if !complete {
+			return len(b), nil
+		}
+		p.line = []byte(rest)
+		switch {
+		case strings.HasPrefix(line, "[sig-"):
+			p.test = plainName(line)
+		case strings.HasPrefix(line, "• "), strings.HasPrefix(line, "S ["):
+			fmt.Fprintf(p.out, "%s %s\n", line, p.test)
+		}
+	}
 }
 
 // pattern is a regular expression for the full names of tests, which have tags between their

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +116,22 @@ func TestReadReport(t *testing.T) {
 		"should only allow access from service loadbalancer source ranges": {"skipped", 3},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(result{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var shown strings.Builder
+	p := &progress{out: &shown}
+	for _, part := range []string{
+		"[sig-network] LoadBalancers [Feature:LoadBalancer] should wo", "rk [Slow]\n/a/path.go:1\n  STEP: • is no end\n• [20.",
+		"0 seconds]\n---\n[sig-network] LoadBalancers should fly\n• [FAILED] [3 seconds]\n[sig-network] LoadBalancers [It] should fly\n",
+	} {
+		if n, err := p.Write([]byte(part)); n != len(part) || err != nil {
+			t.Errorf("wrote %d of %d: %v", n, len(part), err)
+		}
+	}
+	if diff := cmp.Diff("• [20.0 seconds] should work\n• [FAILED] [3 seconds] should fly\n", shown.String()); diff != "" {
 		t.Error(diff)
 	}
 }
