@@ -60,7 +60,7 @@ mutants: ## list the changes of one operator in PKG (internal/elect) that its un
 bench: kube ## run the benchmarks
 	go run ./test/bench
 
-conformance: kube wget ## run Kubernetes' own tests of load balancers (half an hour; ANNOUNCE=layer2 or bgp: one of them; SLOW=1: all tests, hours)
+conformance: kube wget ## run Kubernetes' own tests of load balancers (ten minutes; ANNOUNCE=layer2 or bgp: one of them; SLOW=1: slow tests, too, hours)
 	go run ./test/conformance $(if $(ANNOUNCE),-announce $(ANNOUNCE)) $(if $(SLOW),-slow)
 
 reproduce: qemu ## build a release twice, compare, and start its images (minutes; not part of make test)

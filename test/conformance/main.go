@@ -1,6 +1,6 @@
 // Command conformance runs Kubernetes' own tests of Services of type LoadBalancer, which nobody
 // here wrote, against Fairlead in a real cluster: once for layer 2, once for BGP. The results must
-// be those of the table in docs/conformance.md. It needs root and a quarter of an hour for each;
+// be those of the table in docs/conformance.md. It needs root and five minutes for each;
 // "make conformance" runs it.
 package main
 
