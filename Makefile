@@ -14,10 +14,10 @@ GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -shuffle=on -timeo
 # detector needs several times as much.
 UNRACED := ^Test(Simulated|StreamsWithoutTheKey)
 FUZZTIME := 60s
-.PHONY: help build plugin kube image up down docs test fuzz mutants bench reproduce check generate clean gcc qemu
+.PHONY: help build plugin kube image up down docs test conformance fuzz mutants bench reproduce check generate clean gcc qemu wget
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/fairlead, bin/kubectl-fairlead and bin/sandbox
 	$(BUILD) -o bin/ ./cmd/fairlead ./cmd/kubectl-fairlead ./cmd/sandbox
@@ -60,6 +60,9 @@ mutants: ## list the changes of one operator in PKG (internal/elect) that its un
 bench: kube ## run the benchmarks
 	go run ./test/bench
 
+conformance: kube wget ## run Kubernetes' own tests of load balancers (ten minutes; ANNOUNCE=layer2 or bgp: one of them; SLOW=1: slow tests, too, hours)
+	go run ./test/conformance $(if $(ANNOUNCE),-announce $(ANNOUNCE)) $(if $(SLOW),-slow)
+
 reproduce: qemu ## build a release twice, compare, and start its images (minutes; not part of make test)
 	go run ./test/reproduce
 
@@ -78,6 +81,9 @@ clean: down ## stop the cluster and remove bin/ and dist/
 
 gcc: # for the race detector
 	@command -v gcc >/dev/null || { apt-get -q update && apt-get -q install -y --no-install-recommends gcc libc6-dev; }
+
+wget: # and nc, for pods of Kubernetes' tests
+	@command -v wget >/dev/null && command -v nc.openbsd >/dev/null || { apt-get -q update && apt-get -q install -y --no-install-recommends wget netcat-openbsd; }
 
 qemu: # starts images for arm64
 	@command -v qemu-aarch64-static >/dev/null || { apt-get -q update && apt-get -q install -y --no-install-recommends qemu-user-static; }

@@ -38,6 +38,8 @@ type Cluster struct {
 	// ProxyMode is how kube-proxy forwards: nftables, which is the default, or
 	// iptables.
 	ProxyMode string
+	// SingleStack is whether Nodes, pods and Services have IPv4 addresses only.
+	SingleStack bool
 	// Command is the path of the sandbox command, which runs as first process
 	// of every node. Default: built from its source.
 	Command string
@@ -50,7 +52,7 @@ const (
 	SwitchHost  = "switch"  // holds the bridge that is the LAN; has no address
 )
 
-// Addresses of the cluster, both families everywhere.
+// Addresses of the cluster, both families everywhere unless it is single-stack.
 var (
 	podCIDRs     = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd44::/48")}
 	serviceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd96::/108")}
@@ -145,6 +147,14 @@ func (c *Cluster) complete() error {
 		return errors.New("the sandbox creates namespaces and cgroups: run it as root")
 	}
 	return nil
+}
+
+// families are the prefixes of those families that the cluster has.
+func (c *Cluster) families(both []netip.Prefix) []netip.Prefix {
+	if c.SingleStack {
+		return both[:1]
+	}
+	return both
 }
 
 // hosts are those that are no nodes.

@@ -108,8 +108,8 @@ func (c *Cluster) controlPlane(log string) detached {
 			"--bind-address=::",
 			"--advertise-address=" + controlAddress().Addr().String(),
 			fmt.Sprintf("--port=%d", apiPort),
-			"--service-cidr=" + join(serviceCIDRs),
-			"--cluster-cidr=" + join(podCIDRs),
+			"--service-cidr=" + join(c.families(serviceCIDRs)),
+			"--cluster-cidr=" + join(c.families(podCIDRs)),
 			"--no-fsync",
 			"--scheduler",
 			// See within seconds that a node is gone.

@@ -3,12 +3,15 @@ package sandbox
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,6 +33,28 @@ type ImageFile struct {
 	Path   string // in the image
 	Source string // on this machine; its permissions are kept
 }
+
+// AddProgram adds a program of this machine under another path, with the libraries that it needs.
+func (i *Image) AddProgram(ctx context.Context, path, name string) error {
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return fmt.Errorf("make the image %s: %w", i.Ref, err)
+	}
+	i.Files = append(i.Files, ImageFile{Path: path, Source: program})
+	out, err := exec.CommandContext(ctx, "ldd", program).Output()
+	if err != nil {
+		return fmt.Errorf("find the libraries of %s: %w", program, err)
+	}
+	for _, match := range library.FindAllStringSubmatch(string(out), -1) {
+		if file := (ImageFile{Path: match[1], Source: match[1]}); !slices.Contains(i.Files, file) {
+			i.Files = append(i.Files, file)
+		}
+	}
+	return nil
+}
+
+// library is a line of ldd's.
+var library = regexp.MustCompile(`(?m)(/\S+) \(0x`)
 
 // Write writes the image as a docker-archive, which "sandbox load" and
 // "ctr images import" read. The same files give the same bytes.

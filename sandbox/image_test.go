@@ -106,3 +106,26 @@ func untar(t *testing.T, archive io.Reader) map[string][]byte {
 		}
 	}
 }
+
+func TestProgramsComeWithTheirLibraries(t *testing.T) {
+	var image Image
+	for _, path := range []string{"/bin/sh", "/usr/bin/again"} {
+		if err := image.AddProgram(t.Context(), path, "sh"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[string]int{}
+	for _, f := range image.Files {
+		seen[f.Path]++
+	}
+	if seen["/bin/sh"] != 1 || seen["/usr/bin/again"] != 1 {
+		t.Errorf("the image has %v, want both programs", seen)
+	}
+	libraries := len(seen) - 2
+	if libraries == 0 || len(image.Files) != len(seen) {
+		t.Errorf("the image has %v, want each library once", seen)
+	}
+	if err := image.AddProgram(t.Context(), "/bin/none", "no-such-program"); err == nil {
+		t.Error("no error for a program that does not exist")
+	}
+}

@@ -23,48 +23,74 @@ func FairleadImage(ref, binary string) Image {
 	}
 }
 
+// InstallFairlead puts Fairlead into a cluster that is up, without pools: an image, and Helm
+// with Fairlead's own chart.
+func (c *Cluster) InstallFairlead(ctx context.Context) error {
+	i, err := c.newInstallation()
+	if err != nil {
+		return err
+	}
+	return i.run(ctx, i.fairleadSteps())
+}
+
 // Install puts Fairlead into a cluster that is up, as people do: an image, and
 // Helm with Fairlead's own chart. It gives it the pool and the web server of
 // examples/ and returns when the web server answers the client host at its
 // address. Called again, it installs what has changed since. In a cloud, see
 // cloudSteps; with OVN, ovnSteps.
 func (c *Cluster) Install(ctx context.Context) error {
-	if err := c.open(); err != nil {
-		return err
-	}
-	kube, err := kubeSource()
+	i, err := c.newInstallation()
 	if err != nil {
 		return err
 	}
-	i := installation{cluster: c, checkout: filepath.Dir(kube), namespace: "default"}
-	p := newProgress(c.Progress)
-	steps, tell := []installStep{
-		{"image of Fairlead", i.loadImage},
-		{helmStep, i.buildHelm},
-		{"chart of Fairlead", i.installChart},
-		{"examples", func(ctx context.Context, note io.Writer) error {
-			return i.applyExamples(ctx, note, "examples/pool.yaml", webExample)
-		}},
-		{"an answer from the example", i.awaitAnswer},
-	}, i.tellNext
+	pool, tell := "examples/pool.yaml", i.tellNext
 	if c.Routers != "" {
-		steps[3].run = func(ctx context.Context, note io.Writer) error {
-			return i.applyExamples(ctx, note, "examples/bgp.yaml", webExample)
-		}
-		tell = i.tellNextWithRouters
+		pool, tell = "examples/bgp.yaml", i.tellNextWithRouters
 	}
+	steps := append(i.fairleadSteps(),
+		installStep{"examples", func(ctx context.Context, note io.Writer) error {
+			return i.applyExamples(ctx, note, pool, webExample)
+		}},
+		installStep{"an answer from the example", i.awaitAnswer})
 	switch {
 	case c.Cloud != "":
 		steps, tell = i.cloudSteps(), i.tellNextInCloud
 	case c.Network == OVN:
 		steps, tell = i.ovnSteps(), i.tellNextOnOVN
 	}
+	if err := i.run(ctx, steps); err != nil {
+		return err
+	}
+	tell()
+	return nil
+}
+
+func (c *Cluster) newInstallation() (*installation, error) {
+	if err := c.open(); err != nil {
+		return nil, err
+	}
+	kube, err := kubeSource()
+	if err != nil {
+		return nil, err
+	}
+	return &installation{cluster: c, checkout: filepath.Dir(kube), namespace: "default"}, nil
+}
+
+func (i *installation) fairleadSteps() []installStep {
+	return []installStep{
+		{"image of Fairlead", i.loadImage},
+		{helmStep, i.buildHelm},
+		{"chart of Fairlead", i.installChart},
+	}
+}
+
+func (i *installation) run(ctx context.Context, steps []installStep) error {
+	p := newProgress(i.cluster.Progress)
 	for _, step := range steps {
 		if err := p.step(step.name, func(note io.Writer) error { return step.run(ctx, note) }); err != nil {
 			return err
 		}
 	}
-	tell()
 	return nil
 }
 

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os/exec"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -154,27 +151,13 @@ func (c *Cluster) startKubeOVN() error {
 // centralPrograms are in the image of ovn-central.
 var centralPrograms = []string{"ovn-nbctl", "ovn-sbctl"}
 
-// makeCentralImage makes an image with OVN's programs and the libraries that they need.
+// makeCentralImage makes an image with OVN's programs.
 func (c *Cluster) makeCentralImage(ctx context.Context) error {
 	image := Image{Ref: centralImage, Entrypoint: []string{"/guest", "pause"}, Files: []ImageFile{{Path: "/guest", Source: c.path("bin", "guest")}}}
-	libraries := map[string]bool{}
 	for _, name := range centralPrograms {
-		program, err := exec.LookPath(name)
-		if err != nil {
-			return fmt.Errorf("make the image %s: %w", centralImage, err)
-		}
-		image.Files = append(image.Files, ImageFile{Path: "/usr/bin/" + name, Source: program})
-		out, err := exec.CommandContext(ctx, "ldd", program).Output()
-		if err != nil {
-			return fmt.Errorf("find the libraries of %s: %w", program, err)
-		}
-		for _, match := range regexp.MustCompile(`(?m)(/\S+) \(0x`).FindAllStringSubmatch(string(out), -1) {
-			libraries[match[1]] = true
+		if err := image.AddProgram(ctx, "/usr/bin/"+name, name); err != nil {
+			return err
 		}
 	}
-	for path := range libraries {
-		image.Files = append(image.Files, ImageFile{Path: path, Source: path})
-	}
-	slices.SortFunc(image.Files, func(a, b ImageFile) int { return strings.Compare(a.Path, b.Path) })
 	return image.WriteFile(c.path("images", "ovn-central.tar"))
 }

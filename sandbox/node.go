@@ -38,12 +38,12 @@ func (c *Cluster) startNode(ctx context.Context, n host) error {
 		StateDir: c.StateDir,
 		Cgroup:   c.cgroup(n.name),
 		CNIDir:   cniDir(),
-		PodCIDRs: n.podCIDRs(),
+		PodCIDRs: c.families(n.podCIDRs()),
 		External: c.Cloud != "",
 
 		ProxyMode: c.ProxyMode,
 	}
-	for _, a := range n.addresses() {
+	for _, a := range c.families(n.addresses()) {
 		config.Addresses = append(config.Addresses, a.Addr())
 	}
 	content, err := json.MarshalIndent(config, "", "\t")
@@ -93,7 +93,7 @@ func (c *Cluster) killNode(ctx context.Context, n host) error {
 // a Node begins with the taint that the kubelet gives one that it makes itself.
 func (c *Cluster) registerNode(ctx context.Context, client kubernetes.Interface, n host) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{}}}
-	for _, cidr := range n.podCIDRs() {
+	for _, cidr := range c.families(n.podCIDRs()) {
 		node.Spec.PodCIDRs = append(node.Spec.PodCIDRs, cidr.String())
 	}
 	node.Spec.PodCIDR = node.Spec.PodCIDRs[0]

@@ -146,16 +146,12 @@ func (n nodeConfig) kubeletArgs() []string {
 // The sizes of conntrack tables are the machine's, not the node's: kube-proxy
 // must leave them alone.
 func (n nodeConfig) proxyArgs() []string {
-	cidrs := make([]string, len(podCIDRs))
-	for i, p := range podCIDRs {
-		cidrs[i] = p.String()
-	}
 	return []string{nodeState + "/bin/kube", "kube-proxy",
 		"--kubeconfig=" + filepath.Join(nodeState, "nodes", n.Name, "kube-proxy.kubeconfig"),
 		"--hostname-override=" + n.Name,
 		"--proxy-mode=" + n.ProxyMode,
 		"--detect-local-mode=ClusterCIDR",
-		"--cluster-cidr=" + strings.Join(cidrs, ","),
+		"--cluster-cidr=" + join(podCIDRs[:len(n.PodCIDRs)]), // the same families
 		"--conntrack-max-per-core=0",
 		"--conntrack-tcp-timeout-established=0s",
 		"--conntrack-tcp-timeout-close-wait=0s",

@@ -14,16 +14,17 @@ import (
 // state is what Up keeps about a cluster, in StateDir/sandbox.json. What runs
 // is never written down but looked up: see processes.go.
 type state struct {
-	Nodes      int      `json:"nodes"`
-	Port       uint16   `json:"port"` // on 127.0.0.1, leads to the API server
-	Cloud      string   `json:"cloud,omitempty"`
-	CloudFlags []string `json:"cloudFlags,omitempty"`
-	Network    string   `json:"network,omitempty"`
-	ProxyMode  string   `json:"proxyMode,omitempty"`
-	Routers    string   `json:"routers,omitempty"`
-	CloudPort  uint16   `json:"cloudPort,omitempty"` // on 127.0.0.1, leads to the cloud's API
-	BootID     string   `json:"bootID"`              // of the machine: nothing survives its reboot
-	Up         bool     `json:"up"`                  // Up has come to its end
+	Nodes       int      `json:"nodes"`
+	Port        uint16   `json:"port"` // on 127.0.0.1, leads to the API server
+	Cloud       string   `json:"cloud,omitempty"`
+	CloudFlags  []string `json:"cloudFlags,omitempty"`
+	Network     string   `json:"network,omitempty"`
+	ProxyMode   string   `json:"proxyMode,omitempty"`
+	Routers     string   `json:"routers,omitempty"`
+	SingleStack bool     `json:"singleStack,omitempty"`
+	CloudPort   uint16   `json:"cloudPort,omitempty"` // on 127.0.0.1, leads to the cloud's API
+	BootID      string   `json:"bootID"`              // of the machine: nothing survives its reboot
+	Up          bool     `json:"up"`                  // Up has come to its end
 }
 
 var errNotUp = errors.New("it is not up")
@@ -67,8 +68,8 @@ func (c *Cluster) open() error {
 	if err != nil {
 		return fmt.Errorf("open the sandbox %s: %w", c.Name, err)
 	}
-	if c.Nodes != s.Nodes || c.Cloud != s.Cloud || c.Network != s.Network || c.Routers != s.Routers { // readers may be at work
-		c.Nodes, c.Cloud, c.Network, c.Routers = s.Nodes, s.Cloud, s.Network, s.Routers
+	if c.Nodes != s.Nodes || c.Cloud != s.Cloud || c.Network != s.Network || c.Routers != s.Routers || c.SingleStack != s.SingleStack { // readers may be at work
+		c.Nodes, c.Cloud, c.Network, c.Routers, c.SingleStack = s.Nodes, s.Cloud, s.Network, s.Routers, s.SingleStack
 	}
 	if s.ProxyMode != "" && c.ProxyMode != s.ProxyMode {
 		c.ProxyMode = s.ProxyMode

@@ -45,6 +45,9 @@ func (c *Cluster) Up(ctx context.Context) error {
 		if s.ProxyMode != "" && s.ProxyMode != c.ProxyMode {
 			return fmt.Errorf("start the sandbox %s: it is up with kube-proxy in mode %q, not %q; take it down first", c.Name, s.ProxyMode, c.ProxyMode)
 		}
+		if s.SingleStack != c.SingleStack {
+			return fmt.Errorf("start the sandbox %s: it is up with other families of addresses; take it down first", c.Name)
+		}
 		c.CloudFlags = s.CloudFlags
 		fmt.Fprintf(c.Progress, "the sandbox %s is up; making sure that everything of it runs\n", c.Name)
 	case err == nil || errors.Is(err, errNotUp):
@@ -86,7 +89,7 @@ func (c *Cluster) initialState() (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, CloudFlags: c.CloudFlags, Network: c.Network, ProxyMode: c.ProxyMode, Routers: c.Routers, BootID: bootID()}
+	s := state{Nodes: c.Nodes, Port: port, Cloud: c.Cloud, CloudFlags: c.CloudFlags, Network: c.Network, ProxyMode: c.ProxyMode, Routers: c.Routers, SingleStack: c.SingleStack, BootID: bootID()}
 	if c.Cloud != "" {
 		if s.CloudPort, err = FreePort(); err != nil {
 			return state{}, err

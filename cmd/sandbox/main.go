@@ -82,6 +82,7 @@ func upCommand(c *sandbox.Cluster) *cobra.Command {
 	cmd.Flags().StringVar(&c.Routers, "routers", "", "routers between the LAN and the client: "+sandbox.RoutersFRR+" is one with FRR and one with BIRD")
 	cmd.Flags().StringVar(&c.Network, "network", "", "network of VMs beside the LAN: "+sandbox.OVN)
 	cmd.Flags().StringVar(&c.ProxyMode, "proxy-mode", "nftables", "how kube-proxy forwards: nftables or iptables")
+	cmd.Flags().BoolVar(&c.SingleStack, "single-stack", false, "Nodes, pods and Services have IPv4 addresses only")
 	cmd.Flags().BoolVar(&bare, "bare", false, "do not install Fairlead and the examples")
 	return cmd
 }

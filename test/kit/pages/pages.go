@@ -36,10 +36,10 @@ type Command struct {
 // Oneline is a command without the spaces that do not matter.
 func Oneline(command string) string { return strings.Join(strings.Fields(command), " ") }
 
-// Guides are the pages whose commands people copy: README, the tutorial, and the guides.
+// Guides are the pages whose commands people copy: README, the tutorial, and the guides among them.
 func Guides(t testing.TB) []string {
 	t.Helper()
-	found := []string{"README.md", "docs/tutorial.md", "docs/runbooks.md"}
+	found := []string{"README.md", "docs/tutorial.md", "docs/runbooks.md", "docs/conformance.md"}
 	for _, pattern := range []string{"docs/guides/*.md", "docs/neighbours/*.md"} {
 		paths, err := filepath.Glob(tree.Path(pattern))
 		if err != nil {
