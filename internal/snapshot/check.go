@@ -49,8 +49,9 @@ func (c *Checks) Health() (worst Health) {
 
 func (c *Checks) add(x Check) { c.Checks = append(c.Checks, x) }
 
-// Versions of Kubernetes that Fairlead is tested with: 1.oldestMinor to 1.newestMinor.
-const oldestMinor, newestMinor = 35, 37
+// Fairlead is tested with Kubernetes 1.testedMinor. API servers before 1.leastMinor reject its
+// CRDs.
+const leastMinor, testedMinor = 31, 37
 
 // CheckCluster says whether Fairlead can be installed, in a namespace, with agents that use
 // this port of their nodes.
@@ -105,20 +106,20 @@ func (c *Checks) version(config *rest.Config) error {
 	return nil
 }
 
-// versionCheck says whether Fairlead is tested with a version. A newer one is likely to work.
+// versionCheck says whether Fairlead is tested with a version. Others are likely to work.
 func versionCheck(v *version.Info) Check {
 	x := Check{Name: "Kubernetes", Mark: Passed, Fact: v.GitVersion}
 	var minor int
 	switch _, err := fmt.Sscanf(v.Minor, "%d", &minor); {
 	case err != nil:
 		x.Mark, x.Fact = Unclear, "unknown: the API server reports version "+v.GitVersion
-	case v.Major != "1" || minor < oldestMinor:
+	case v.Major != "1" || minor < leastMinor:
 		x.Mark = Failed
-		x.Fact += fmt.Sprintf(" is not supported: Fairlead is tested with 1.%d to 1.%d", oldestMinor, newestMinor)
-		x.Fix = "Upgrade the cluster, or use another version of Fairlead."
-	case minor > newestMinor:
+		x.Fact += fmt.Sprintf(" is not supported: API servers before 1.%d reject Fairlead's CRDs", leastMinor)
+		x.Fix = "Upgrade the cluster."
+	case minor != testedMinor:
 		x.Mark = Noted
-		x.Fact += fmt.Sprintf(" is newer than what Fairlead is tested with: 1.%d to 1.%d", oldestMinor, newestMinor)
+		x.Fact += fmt.Sprintf(" was not tried: Fairlead is tested with 1.%d", testedMinor)
 	}
 	return x
 }
