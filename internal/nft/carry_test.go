@@ -290,34 +290,3 @@ func TestUnknownPacketsAreLeftAlone(t *testing.T) {
 		t.Errorf("%d packets were carried", n)
 	}
 }
-
-// A client has lost a connection without a word, and opens another one from the same port. The
-// former node gets its first packet, as all others of that port: what it has is ended by the rules
-// of TCP, and the client gets through with its second one. If the new node took it, the client's
-// next packet would still go to the former one; and if it removed the element, anybody could end
-// connections of others with a packet that only looks as if it came from them.
-func TestClientOpensTheSameConnectionAgain(t *testing.T) {
-	l := newMovedLAN(t, false)
-	tcp := l.connect("tcp", 1, "pod1")
-	to := l.nodes[1]
-	l.prepare(to, to.carry)
-	l.must(to.carry.Update(l.list(0, 1), nil))
-	l.move(1)
-	for _, c := range tcp {
-		l.answers(c, "carried", "pod1")
-		l.client.Run("nft", "add table inet mute; add chain inet mute output { type filter hook output priority 0; }; add rule inet mute output tcp flags & (fin | rst) != 0 drop")
-		l.must(c.(*net.TCPConn).SetLinger(0))
-		l.must(c.Close())
-		l.client.Run("nft", "delete table inet mute")
-		var again net.Conn
-		var err error
-		l.client.Do(func() {
-			again, err = (&net.Dialer{LocalAddr: c.LocalAddr(), Timeout: long}).Dial("tcp", c.RemoteAddr().String())
-		})
-		l.must(err)
-		t.Cleanup(func() { _ = again.Close() })
-		if pod, err := who(again, "again"); err != nil {
-			t.Errorf("%v: answered by %q, %v", c.RemoteAddr(), pod, err)
-		}
-	}
-}
