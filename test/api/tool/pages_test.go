@@ -243,6 +243,9 @@ func (g *ground) keyed(text string) (string, error) {
 		"not have a host assigned", "not have a named port", // no kubelet starts pods here, so those of before an upgrade stay
 	}, func(answer string) bool { return strings.Contains(string(out), answer) })
 	reports := strings.HasPrefix(text, "kubectl fairlead ") && c.ProcessState.ExitCode() == 1 // problems, which are not the command's
+	if strings.HasPrefix(text, "kubectl fairlead bundle") && c.ProcessState.ExitCode() == 2 && strings.Contains(string(out), "cannot read the log of pod") {
+		reports = true // without kubelets there are no logs
+	}
 	if endless && (ctx.Err() != nil || asksKubelet) || reports {
 		return string(out), nil
 	}
