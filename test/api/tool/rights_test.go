@@ -110,6 +110,14 @@ func TestDeniedRights(t *testing.T) {
 	w.pool("edge", "192.0.2.16/30")
 	w.service("web", nil, "n1", "n2")
 	w.announced("web")
+	rig.Eventually(t, "all is well", func() error {
+		for _, command := range []string{"status", "why shop/web"} {
+			if got, code := run(t, strings.Fields(command)...); code != 0 {
+				return fmt.Errorf("%s: exit %d:\n%s", command, code, got)
+			}
+		}
+		return nil
+	})
 	commands := []string{"status", "why shop/web", "ip", "plan --drain n1", "check"}
 	ask := func(t *testing.T, kubeconfig, command string) (string, int) { // a bundle never replaces a file
 		return runWith(t, kubeconfig, strings.Fields(strings.Replace(command, "FILE", filepath.Join(t.TempDir(), "bundle"), 1))...)
