@@ -18,7 +18,11 @@ type Conn struct {
 // and sent to other nodes, and a table of the kernel may have millions.
 const Limit = 1 << 16
 
-var limit = Limit // less in tests
+// openingLimit is how many of them may be in the middle of being opened. A flood of forged
+// requests has very many, and must not take the place of connections that are open.
+const openingLimit = 1 << 10
+
+var limit, mostOpening = Limit, openingLimit // less in tests
 
 // ErrTooMany says that there are more than Limit connections.
 var ErrTooMany = fmt.Errorf("more than %d connections", Limit)
@@ -36,11 +40,10 @@ const (
 )
 
 // List reads the table once and returns the connections to addresses for which of is true,
-// in no order. It returns those that go on: TCP from established to the last
-// acknowledgement, and UDP; both only if an answer was seen. A connection that is still
-// being opened, or of which nothing but an address is left, is not one: scans are full of
-// them. Connections in zones other than the default one are not a Service's. Rank may be nil:
-// all are Other.
+// in no order. It returns those that go on: TCP from the first answer to the last
+// acknowledgement, and UDP; both only if an answer was seen. Of those whose opening the client
+// has not acknowledged yet, it leaves out what is more than a thousand. Connections in zones
+// other than the default one are not a Service's. Rank may be nil: all are Other.
 //
 // With ErrTooMany it returns Limit of them, besides those that are Known.
 func List(of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, error) { return ListIn(0, of, rank) }
@@ -69,7 +72,7 @@ func ListIn(netns int, of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, 
 			return nil, fmt.Errorf("read connection tracking: %w", err)
 		}
 		if e, ok := decode(uint16(m.Header.Type), m.Data, of); ok && e.goesOn() {
-			found.add(e.Conn, rank)
+			found.add(e.Conn, e.opening(), rank)
 		}
 	}
 	return found.all, found.err
@@ -77,24 +80,28 @@ func ListIn(netns int, of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, 
 
 // picked are the connections that List returns.
 type picked struct {
-	all    []Conn
-	others int
-	err    error
+	all     []Conn
+	others  int
+	opening int // of the others
+	err     error
 }
 
-func (p *picked) add(c Conn, rank func(Conn) Rank) {
+func (p *picked) add(c Conn, opening bool, rank func(Conn) Rank) {
 	r := Other
 	if rank != nil {
 		r = rank(c)
 	}
 	switch {
-	case r == Unwanted:
+	case r == Unwanted, r == Other && opening && p.opening == mostOpening:
 		return
 	case r == Other && p.others == limit:
 		p.err = ErrTooMany
 		return
 	case r == Other:
 		p.others++
+		if opening {
+			p.opening++
+		}
 	}
 	p.all = append(p.all, c)
 }

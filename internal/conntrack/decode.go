@@ -43,6 +43,7 @@ const seenReply = 1 << 1
 // States of TCP (linux/netfilter/nf_conntrack_tcp.h).
 const (
 	tcpUnknown     = 0 // not in the message
+	tcpOpening     = 2 // SYN_RECV: answered, but not acknowledged by the client
 	tcpEstablished = 3
 	tcpLastAck     = 6 // FIN_WAIT and CLOSE_WAIT are before it
 	tcpTimeWait    = 7
@@ -66,7 +67,12 @@ func (e entry) goesOn() bool {
 	if e.gone || e.status&seenReply == 0 {
 		return false
 	}
-	return e.Protocol == unix.IPPROTO_UDP || e.tcp >= tcpEstablished && e.tcp <= tcpLastAck
+	return e.Protocol == unix.IPPROTO_UDP || e.opening() || e.tcp >= tcpEstablished && e.tcp <= tcpLastAck
+}
+
+// opening says whether only the client's acknowledgement is missing.
+func (e entry) opening() bool {
+	return !e.gone && e.status&seenReply != 0 && e.Protocol == unix.IPPROTO_TCP && e.tcp == tcpOpening
 }
 
 // ended says whether a connection that went on does not any more.

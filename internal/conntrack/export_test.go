@@ -7,6 +7,13 @@ func SetLimit(n int) (restore func()) {
 	return func() { limit = was }
 }
 
+// SetOpeningLimit replaces openingLimit.
+func SetOpeningLimit(n int) (restore func()) {
+	was := mostOpening
+	mostOpening = n
+	return func() { mostOpening = was }
+}
+
 // SetReceiveBuffer makes changes be lost earlier.
 func SetReceiveBuffer(n int) (restore func()) {
 	was := receiveBuffer

@@ -65,8 +65,9 @@ func WatchIn(ctx context.Context, netns int, of func(netip.Addr) bool, changes f
 		}
 	}()
 	changes([]Change{{Lost: true}})
+	t := teller{opening: map[Conn]bool{}}
 	for {
-		some, err := collect(c, of)
+		some, err := t.collect(c, of)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -79,8 +80,32 @@ func WatchIn(ctx context.Context, netns int, of func(netip.Addr) bool, changes f
 	}
 }
 
+// teller decides what is told.
+type teller struct {
+	opening map[Conn]bool // those that were told and are not open yet
+}
+
+// change is what an entry means for those who are told. Of connections that are being opened,
+// it tells of no more than a listing has.
+func (t teller) change(e entry) (c Change, ok bool) {
+	switch {
+	case e.opening() && !t.opening[e.Conn] && len(t.opening) >= mostOpening:
+		return Change{}, false
+	case e.opening():
+		t.opening[e.Conn] = true
+		return Change{Conn: e.Conn}, true
+	case e.goesOn():
+		delete(t.opening, e.Conn)
+		return Change{Conn: e.Conn}, true
+	case e.ended():
+		delete(t.opening, e.Conn)
+		return Change{Conn: e.Conn, Gone: true}, true
+	}
+	return Change{}, false
+}
+
 // collect waits for a change, and takes those that follow it soon.
-func collect(c *netlink.Conn, of func(netip.Addr) bool) (some []Change, err error) {
+func (t teller) collect(c *netlink.Conn, of func(netip.Addr) bool) (some []Change, err error) {
 	if err := c.SetReadDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
@@ -90,6 +115,7 @@ func collect(c *netlink.Conn, of func(netip.Addr) bool) (some []Change, err erro
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
 			some = append(some, Change{Lost: true})
+			clear(t.opening) // the end of some may be among what was lost
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return some, nil
 		case err != nil:
@@ -97,11 +123,11 @@ func collect(c *netlink.Conn, of func(netip.Addr) bool) (some []Change, err erro
 		}
 		for _, m := range msgs {
 			e, ok := decode(uint16(m.Header.Type), m.Data, of)
-			switch {
-			case ok && e.goesOn():
-				some = append(some, Change{Conn: e.Conn})
-			case ok && e.ended():
-				some = append(some, Change{Conn: e.Conn, Gone: true})
+			if !ok {
+				continue
+			}
+			if change, told := t.change(e); told {
+				some = append(some, change)
 			}
 		}
 		if first && len(some) > 0 {
