@@ -2,20 +2,25 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/lb"
 )
 
@@ -84,5 +89,52 @@ func TestReportOfAnAddressThatManyShare(t *testing.T) {
 	got := a.reporter.status.Addresses
 	if len(got) != 2 || len(got[0].Services) != maxServices || got[1].Services == nil {
 		t.Errorf("%+v", got)
+	}
+}
+
+// patchedClient is an API server that accepts patches of the status of an Agent.
+type patchedClient struct {
+	client.Client
+	status patchedStatus
+}
+
+func (c *patchedClient) Status() client.SubResourceWriter { return &c.status }
+
+type patchedStatus struct {
+	client.SubResourceWriter
+	patched int
+	// written is called after a patch, before the client has the answer.
+	written func()
+}
+
+func (c *patchedStatus) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+	data, err := p.Data(o)
+	if err != nil {
+		return err
+	}
+	c.patched++
+	o.SetResourceVersion(strconv.Itoa(c.patched))
+	c.written()
+	return json.Unmarshal(data, o)
+}
+
+// An object that is deleted just after it was written is written again, even if the deletion
+// is seen before the answer to the write.
+func TestObjectGoneBeforeAnswer(t *testing.T) {
+	c := &patchedClient{}
+	r := newReporter("a", nil, c, slog.New(slog.DiscardHandler), nobody{})
+	c.status.written = func() {
+		if c.status.patched == 1 {
+			r.observe(nil)
+		}
+	}
+	r.set(v1alpha1.AgentStatus{Version: "v1", Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}}})
+	for i, want := range []int{1, 2, 2} {
+		if err := r.write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c.status.patched != want {
+			t.Errorf("after pass %d there were %d writes, want %d", i+1, c.status.patched, want)
+		}
 	}
 }

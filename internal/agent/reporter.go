@@ -41,6 +41,8 @@ type reporter struct {
 	// that version; nil is nothing.
 	status, have *v1alpha1.AgentStatus
 	version      string
+	// gone counts how often the object was seen to be gone.
+	gone int
 	// repairAt is when what somebody else wrote is written over, the earliest; changed
 	// is whether there is something to write over.
 	repairAt time.Time
@@ -71,6 +73,7 @@ func (r *reporter) observe(o *v1alpha1.Agent) {
 	defer r.mu.Unlock()
 	if o == nil {
 		r.have, r.version = nil, ""
+		r.gone++
 	} else {
 		if age, err := resourceversion.CompareResourceVersion(o.ResourceVersion, r.version); err == nil && age < 0 {
 			return // of before our last write
@@ -151,6 +154,7 @@ func (r *reporter) write(ctx context.Context) error {
 // server.
 func (r *reporter) writeStatus(ctx context.Context) error {
 	r.mu.Lock()
+	gone := r.gone
 	var fields map[string]any
 	if r.status != nil {
 		fields = changesOf(r.have, r.status)
@@ -180,6 +184,11 @@ func (r *reporter) writeStatus(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.gone != gone {
+		// It may have been deleted after this write: the answer does not show that it is there.
+		write.Wake(r.arrived)
+		return nil
+	}
 	if age, err := resourceversion.CompareResourceVersion(o.ResourceVersion, r.version); err != nil || age > 0 {
 		r.keepObject(&o)
 	}
