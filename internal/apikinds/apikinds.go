@@ -23,6 +23,7 @@ package apikinds
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,15 +90,35 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// onceEach asks for each group and version once.
+// onceEach asks for each group and version once, also if several want to know at once.
 type onceEach struct {
 	discoverer
-	lists map[string]*metav1.APIResourceList
+	mu      sync.Mutex
+	answers map[string]*answer
+}
+
+// answer is what was said about a group and version; nil: nothing yet.
+type answer struct {
+	mu   sync.Mutex
+	list *metav1.APIResourceList
+}
+
+func newOnceEach(d discoverer) *onceEach {
+	return &onceEach{discoverer: d, answers: map[string]*answer{}}
 }
 
 func (r *onceEach) ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
-	if list, ok := r.lists[groupVersion]; ok {
-		return list, nil
+	r.mu.Lock()
+	a := r.answers[groupVersion]
+	if a == nil {
+		a = &answer{}
+		r.answers[groupVersion] = a
+	}
+	r.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.list != nil {
+		return a.list, nil
 	}
 	list, err := r.discoverer.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
 	switch {
@@ -106,6 +127,6 @@ func (r *onceEach) ServerResourcesForGroupVersionWithContext(ctx context.Context
 	case err != nil:
 		return nil, err
 	}
-	r.lists[groupVersion] = list
+	a.list = list
 	return list, nil
 }

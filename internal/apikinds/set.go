@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -82,7 +81,7 @@ func (s *Set) Served(ctx context.Context) (bool, error) {
 // in for another only if that is not served. It returns none if one is missing, and fails
 // only if ctx ends before the API server has answered.
 func (s *Set) Versions(ctx context.Context) (out []schema.GroupVersionKind, err error) {
-	asked := &onceEach{discoverer: s.discovery, lists: map[string]*metav1.APIResourceList{}}
+	asked := newOnceEach(s.discovery)
 	for _, k := range s.all {
 		if !k.Unless.Empty() {
 			continue
@@ -148,44 +147,53 @@ func (s *Set) WhenServed(ctx context.Context, failed string, begin func() error)
 // Look begins to watch the kinds that have come. It waits for the API server: one
 // that is away does not say that there are none.
 func (s *Set) Look(ctx context.Context) error {
-	asked := &onceEach{discoverer: s.discovery, lists: map[string]*metav1.APIResourceList{}}
-	for _, k := range s.all {
-		if s.Has(k.GroupVersionKind) {
-			continue
-		}
-		if k.Group != "" {
-			there, err := present(ctx, asked, k.GroupVersionKind)
-			if err != nil {
+	found := make([]sight, len(s.all))
+	var asking sync.WaitGroup
+	asked := newOnceEach(s.discovery)
+	for n, k := range s.all {
+		asking.Go(func() { found[n] = s.see(ctx, asked, k) })
+	}
+	asking.Wait()
+	for n, k := range s.all {
+		switch f := found[n]; {
+		case f.err != nil:
+			return f.err
+		case f.known:
+		case !f.there:
+			s.miss(k, f.why)
+		default:
+			if err := s.watch(ctx, k); err != nil {
 				return err
 			}
-			if !there {
-				s.miss(k, "")
-				continue
-			}
-		}
-		if !k.Unless.Empty() {
-			newer, err := present(ctx, asked, k.Unless)
-			if err != nil {
-				return err
-			}
-			if newer {
-				s.miss(k, "")
-				continue
-			}
-		}
-		why, err := refused(ctx, s.rest, resourceOf(&k))
-		if err != nil {
-			return err
-		}
-		if why != "" {
-			s.miss(k, why)
-			continue
-		}
-		if err := s.watch(ctx, k); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+// sight is what the API server says about a kind: that it can be read, or why it cannot,
+// where it is served.
+type sight struct {
+	known, there bool // known: it was watched already
+	why          string
+	err          error
+}
+
+func (s *Set) see(ctx context.Context, asked *onceEach, k compat.Kind) sight {
+	if s.Has(k.GroupVersionKind) {
+		return sight{known: true}
+	}
+	if k.Group != "" {
+		if there, err := present(ctx, asked, k.GroupVersionKind); err != nil || !there {
+			return sight{err: err}
+		}
+	}
+	if !k.Unless.Empty() {
+		if newer, err := present(ctx, asked, k.Unless); err != nil || newer {
+			return sight{err: err}
+		}
+	}
+	why, err := refused(ctx, s.rest, resourceOf(&k))
+	return sight{there: why == "", why: why, err: err}
 }
 
 func (s *Set) watch(ctx context.Context, k compat.Kind) error {

@@ -53,6 +53,74 @@ func TestImportKeepsPoolsThatArriveMeanwhile(t *testing.T) {
 	}
 }
 
+// A list that was begun early is used once, and only if the cache has the same: a Service
+// that was deleted in between would hold its address for ever, and an address that was
+// written in between would be given again.
+func TestImportUsesAnEarlyListThatTheCacheHas(t *testing.T) {
+	there, gone := serviceOf("there", "", false, "192.0.2.1"), serviceOf("gone", "", false, "192.0.2.2")
+	again := gone.DeepCopy() // another one of that name
+	again.UID, again.Status = "again", corev1.ServiceStatus{}
+	waiting := serviceOf("there", "", false)
+	internal := serviceOf("internal", "", false)
+	internal.Spec.Type = corev1.ServiceTypeClusterIP
+	for name, test := range map[string]struct {
+		early, now []*corev1.Service
+		changed    bool // one has another version than in the early list
+		lists      int
+		want       map[string]string
+	}{
+		"nothing has changed":   {early: []*corev1.Service{there, gone}, now: []*corev1.Service{there, gone, internal}, lists: 1, want: map[string]string{"there": "192.0.2.1", "gone": "192.0.2.2"}},
+		"one has come":          {early: []*corev1.Service{there}, now: []*corev1.Service{there, gone}, lists: 2, want: map[string]string{"there": "192.0.2.1", "gone": "192.0.2.2"}},
+		"one got its address":   {early: []*corev1.Service{waiting, gone}, now: []*corev1.Service{there, gone}, changed: true, lists: 2, want: map[string]string{"there": "192.0.2.1", "gone": "192.0.2.2"}},
+		"one is gone":           {early: []*corev1.Service{there, gone}, now: []*corev1.Service{there}, lists: 2, want: map[string]string{"there": "192.0.2.1", "gone": ""}},
+		"one was made again":    {early: []*corev1.Service{there, gone}, now: []*corev1.Service{there, again}, lists: 2, want: map[string]string{"there": "192.0.2.1", "gone": "192.0.2.0"}},
+		"the list did not come": {now: []*corev1.Service{there}, lists: 2, want: map[string]string{"there": "192.0.2.1"}},
+	} {
+		objects := objectsOf(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
+			&v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1alpha1.PoolSpec{Addresses: []v1alpha1.Span{"192.0.2.0/28"}}})
+		version := ""
+		var now, early []runtime.Object
+		for _, s := range test.now {
+			s = s.DeepCopy()
+			if err := objects.Create(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			version = s.ResourceVersion // of all, as each was only created
+			now = append(now, s)
+		}
+		for n, s := range test.early {
+			if s = s.DeepCopy(); n > 0 || !test.changed {
+				s.ResourceVersion = version
+			}
+			early = append(early, s)
+		}
+		lists := 0
+		count := func(api *fake.Clientset, fails bool) *fake.Clientset {
+			api.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+				lists++
+				return fails, nil, errors.New("away")
+			})
+			return api
+		}
+		c := commonOf(classesOf(config.Default(), nil), objects, count(fake.NewClientset(now...), false))
+		i := &importer{common: c, cache: readCache{reader: objects}, early: listEarly(t.Context(), count(fake.NewClientset(early...), early == nil))}
+		if _, err := i.importFirst(t.Context()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for service, want := range test.want {
+			if v, _ := c.ledger.alloc.Verdict(types.NamespacedName{Namespace: "shop", Name: service}); prose.Commas(v.Addresses) != want {
+				t.Errorf("%s: %s has %v, want %q", name, service, v.Addresses, want)
+			}
+		}
+		if lists != test.lists {
+			t.Errorf("%s: Services were listed %d times, want %d", name, lists, test.lists)
+		}
+		if _, err := i.importFirst(t.Context()); err != nil || lists != test.lists+1 {
+			t.Errorf("%s: a second import lists Services %d times more (%v)", name, lists-test.lists, err)
+		}
+	}
+}
+
 // The watches of namespaces and of Services are not in step: a Service whose
 // namespace has not arrived keeps what it has and gets nothing, for without the
 // namespace's labels it would get an address that is not for it.

@@ -19,14 +19,24 @@ import (
 // pass undisturbed; another third never arrives; of the last third the server's
 // answer is lost: the write was done, and the client does not know.
 type badLine struct {
-	next         http.RoundTripper
 	kind         string // part of the path
 	lost, silent atomic.Int32
 }
 
+// use puts the line between a controller and its API server.
+func (b *badLine) use(o *controller.Options) {
+	o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { return &badTransport{b, next} })
+}
+
+// badTransport is the line of one of the controller's clients.
+type badTransport struct {
+	*badLine
+	next http.RoundTripper
+}
+
 var errLine = errors.New("connection reset by the test")
 
-func (b *badLine) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b *badTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, b.kind) {
 		return b.next.RoundTrip(r)
 	}
@@ -57,12 +67,7 @@ func TestLostAnswers(t *testing.T) {
 	createPool(t, "edge", "10.8.0.0/25")
 	line := &badLine{kind: "/services/"}
 	l := keepLedger(t)
-	theRig.Start(t, func(o *controller.Options) {
-		o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			line.next = next
-			return line
-		})
-	})
+	theRig.Start(t, line.use)
 	services := create(t, "line", 100)
 	settled(t, "edge")
 	for _, s := range services {

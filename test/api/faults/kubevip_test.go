@@ -153,12 +153,7 @@ func TestKubeVIPLostAnswers(t *testing.T) {
 	useKubeVIP(t, "10.62.0.1-10.62.0.100")
 	line := &badLine{kind: "/services/"}
 	l := keepLedger(t)
-	theRig.Start(t, provider, func(o *controller.Options) {
-		o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			line.next = next
-			return line
-		})
-	})
+	theRig.Start(t, provider, line.use)
 	services := create(t, "provided-line", 100)
 	settled(t, "")
 	last := services[len(services)-1]

@@ -20,7 +20,6 @@ import (
 
 	"fairlead.io/api/metallb"
 	"fairlead.io/charts"
-	"fairlead.io/internal/controller"
 	"fairlead.io/internal/lb"
 	"fairlead.io/test/kit/rig"
 )
@@ -231,12 +230,7 @@ func toldReason(s *corev1.Service, reason string) error { return told(s, lb.Code
 func TestLostAnswersOfStatuses(t *testing.T) {
 	useMetalLB(t, charts.MetalLBCRDs())
 	line := &badLine{kind: "/metallb.io/"}
-	theRig.Start(t, func(o *controller.Options) {
-		o.REST.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			line.next = next
-			return line
-		})
-	})
+	theRig.Start(t, line.use)
 	var broken []*metallb.IPAddressPool
 	for i := range 10 {
 		bad := ipAddressPool(fmt.Sprintf("bad-%d", i), fmt.Sprintf("10.43.%d.9-10.43.%d.1", i, i))
