@@ -27,9 +27,11 @@ func (c *controlPlane) startEtcd(ctx context.Context) (<-chan error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the socket of etcd: %w", err)
 	}
-	peer := &url.URL{Scheme: "unix", Host: "etcd-peer.sock"}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
+	cfg.ListenClientUrls = []url.URL{*client}
+	cfg.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: "etcd-peer.sock"}}
+	// Nobody uses what it advertises: it has no peers, and its client knows the socket.
+	// Before etcd 3.7 this must be a host and a port.
+	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	etcd, err := embed.StartEtcd(cfg)
 	if err != nil {

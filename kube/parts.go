@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
@@ -164,11 +163,6 @@ func (c *controlPlane) runScheduler(ctx context.Context) error {
 	if err := options.ComponentGlobalsRegistry.Set(); err != nil {
 		return err
 	}
-	name, err := cache.NewInformerName("kube-scheduler")
-	if err != nil {
-		return err
-	}
-	options.InformerName = name
 	config, sched, err := scheduler.Setup(ctx, options)
 	if err != nil {
 		return err

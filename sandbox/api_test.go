@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -80,6 +81,33 @@ func eventually(t *testing.T, condition func(ctx context.Context) error) {
 			t.Fatal(err)
 		case <-time.After(50 * time.Millisecond):
 		}
+	}
+}
+
+// The module file that FAIRLEAD_KUBERNETES chooses says which version that is.
+func TestServerHasTheChosenVersion(t *testing.T) {
+	file := "go.mod"
+	if minor := os.Getenv("FAIRLEAD_KUBERNETES"); minor != "" {
+		file = minor + ".mod"
+	}
+	versions, err := os.ReadFile(filepath.Join("../kube", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := newClient(t).Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "require k8s.io/kubernetes " + server.GitVersion + "\n"; !strings.Contains(string(versions), want) {
+		t.Errorf("the server is %s, but kube/%s does not require it", server.GitVersion, file)
+	}
+}
+
+func TestUnknownVersion(t *testing.T) {
+	t.Setenv("FAIRLEAD_KUBERNETES", "1.2")
+	path, err := sandbox.KubeBinary(t.Context(), io.Discard)
+	if err == nil || !regexp.MustCompile(`FAIRLEAD_KUBERNETES is "1\.2", but there is no .*kube/1\.2\.mod`).MatchString(err.Error()) {
+		t.Errorf("got %q and error %v, want the missing file", path, err)
 	}
 }
 

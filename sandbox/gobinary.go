@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,6 +29,7 @@ type Binary struct {
 	Title   string // what it is, for people
 	Takes   string // how long the first build takes
 
+	moduleFile  string // default: go.mod
 	linkerFlags string // default: without debugging information
 }
 
@@ -37,6 +39,9 @@ const unusedFor = 30 * 24 * time.Hour
 // Path builds the binary, if it is not in the cache, and returns where it is.
 // Progress is shown on the writer.
 func (b Binary) Path(ctx context.Context, progress io.Writer) (string, error) {
+	if b.moduleFile == "" {
+		b.moduleFile = "go.mod"
+	}
 	if b.linkerFlags == "" {
 		b.linkerFlags = "-s -w"
 	}
@@ -105,7 +110,8 @@ func (b Binary) key(source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files = append(files, filepath.Join(source, "go.mod"), filepath.Join(source, "go.sum"))
+	module := filepath.Join(source, b.moduleFile)
+	files = append(files, module, strings.TrimSuffix(module, ".mod")+".sum")
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOARCH, b.linkerFlags)
 	for _, path := range files {
@@ -121,7 +127,7 @@ func (b Binary) key(source string) (string, error) {
 func (b Binary) build(ctx context.Context, source, path string, progress io.Writer) error {
 	unfinished := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(unfinished)
-	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-ldflags", b.linkerFlags, "-o", unfinished, b.Package)
+	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-modfile="+b.moduleFile, "-ldflags", b.linkerFlags, "-o", unfinished, b.Package)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

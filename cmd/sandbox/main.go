@@ -171,11 +171,15 @@ func execCommand(c *sandbox.Cluster) *cobra.Command {
 
 func kubeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "kube",
-		Short: "build Kubernetes, if necessary, and copy it to ./bin",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return sandbox.InstallKube(cmd.Context(), "bin", os.Stderr)
+		Use:   "kube [DIRECTORY]",
+		Short: "build Kubernetes, if necessary, and copy it to a directory (default ./bin)",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := "bin"
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			return sandbox.InstallKube(cmd.Context(), dir, os.Stderr)
 		},
 	}
 }

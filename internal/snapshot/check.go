@@ -49,9 +49,12 @@ func (c *Checks) Health() (worst Health) {
 
 func (c *Checks) add(x Check) { c.Checks = append(c.Checks, x) }
 
-// Fairlead is tested with Kubernetes 1.testedMinor. API servers before 1.leastMinor reject its
-// CRDs.
-const leastMinor, testedMinor = 31, 37
+// API servers before 1.leastMinor reject Fairlead's CRDs.
+const leastMinor = 31
+
+// All tests run on Kubernetes 1.newestTested, those on an API server also on older minor versions
+// from 1.oldestTested on: docs/guides/install.md.
+const oldestTested, newestTested = 35, 37
 
 // CheckCluster says whether Fairlead can be installed, in a namespace, with agents that use
 // this port of their nodes.
@@ -117,9 +120,11 @@ func versionCheck(v *version.Info) Check {
 		x.Mark = Failed
 		x.Fact += fmt.Sprintf(" is not supported: API servers before 1.%d reject Fairlead's CRDs", leastMinor)
 		x.Fix = "Upgrade the cluster."
-	case minor != testedMinor:
+	case minor < oldestTested || minor > newestTested:
 		x.Mark = Noted
-		x.Fact += fmt.Sprintf(" was not tried: Fairlead is tested with 1.%d", testedMinor)
+		x.Fact += fmt.Sprintf(" was not tried: Fairlead is tested with 1.%d to 1.%d", oldestTested, newestTested)
+	case minor < newestTested:
+		x.Fact += fmt.Sprintf(" (the controller is tested with it; agents on nodes only with 1.%d)", newestTested)
 	}
 	return x
 }

@@ -107,10 +107,14 @@ func TestOtherLoadBalancers(t *testing.T) {
 
 // A version that was not tried is noted; one that rejects the CRDs is a problem.
 func TestVersions(t *testing.T) {
-	for minor, want := range map[string]Mark{"30": Failed, "31": Noted, "36": Noted, "37": Passed, "37+": Passed, "38": Noted, "": Unclear} {
+	for minor, want := range map[string]Mark{"30": Failed, "31": Noted, "34": Noted, "35": Passed, "36": Passed, "37": Passed, "37+": Passed, "38": Noted, "": Unclear} {
 		if got := versionCheck(&version.Info{Major: "1", Minor: minor, GitVersion: "v1." + minor + ".0"}); got.Mark != want {
 			t.Errorf("1.%s is %s, want %s", minor, got.Mark, want)
 		}
+	}
+	got := versionCheck(&version.Info{Major: "1", Minor: "35", GitVersion: "v1.35.8"})
+	if want := "v1.35.8 (the controller is tested with it; agents on nodes only with 1.37)"; got.Fact != want {
+		t.Errorf("of 1.35 it says %q, want %q", got.Fact, want)
 	}
 	if got := versionCheck(&version.Info{Major: "2", Minor: "36"}); got.Mark != Failed {
 		t.Errorf("2.36 is %s", got.Mark)
