@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"fairlead.io/test/kit/daemons"
 )
 
 const (
@@ -25,16 +27,16 @@ func agentCost(ctx context.Context, s settings) (rows []Row, err error) {
 	if err := l.up(ctx, s); err != nil {
 		return nil, err
 	}
-	defer func() { l.tell(&err) }()
+	defer func() { l.Tell(&err) }()
 	owner, other := l.nodes[0], l.nodes[1]
 	if err := l.gather(ctx, owner, s.n); err != nil {
 		return nil, err
 	}
 	progress("  %s has %d addresses; counting for %s", owner, s.n, watched)
-	agents := []*nodeAgent{l.agents[owner], l.agents[other]}
+	agents := []*daemons.Agent{l.Agents[owner], l.Agents[other]}
 	var before, after [2]float64
 	for i, a := range agents {
-		if before[i], err = cpuSeconds(a.pid); err != nil {
+		if before[i], err = cpuSeconds(a.PID); err != nil {
 			return nil, err
 		}
 	}
@@ -43,10 +45,10 @@ func agentCost(ctx context.Context, s settings) (rows []Row, err error) {
 	}
 	var resident [2]float64
 	for i, a := range agents {
-		if after[i], err = cpuSeconds(a.pid); err != nil {
+		if after[i], err = cpuSeconds(a.PID); err != nil {
 			return nil, err
 		}
-		if resident[i], _, err = a.memory(); err != nil {
+		if resident[i], _, err = a.Memory(); err != nil {
 			return nil, err
 		}
 	}
@@ -64,14 +66,14 @@ func agentCost(ctx context.Context, s settings) (rows []Row, err error) {
 // agent, which so gets all of them, then lets the others come, and waits until
 // nothing happens any more.
 func (l *lan) gather(ctx context.Context, owner string, n int) error {
-	for node, a := range l.agents {
-		if node != owner && a.alive() {
-			if err := a.end(ctx, syscall.SIGTERM); err != nil {
+	for node, a := range l.Agents {
+		if node != owner && a.Alive() {
+			if err := a.End(ctx, syscall.SIGTERM); err != nil {
 				return err
 			}
 		}
 	}
-	if err := l.run(ctx, owner); err != nil {
+	if err := l.Run(ctx, owner); err != nil {
 		return err
 	}
 	err := concurrently(ctx, n/2, inFlight, func(i int) error {
@@ -82,14 +84,14 @@ func (l *lan) gather(ctx context.Context, owner string, n int) error {
 		return err
 	}
 	all := func() (bool, error) {
-		out, err := l.cluster.Exec(ctx, owner, "ip", "-o", "address", "show", "dev", "eth0")
+		out, err := l.Cluster.Exec(ctx, owner, "ip", "-o", "address", "show", "dev", "eth0")
 		text := string(out)
 		return strings.Count(text, " 10.78.")+strings.Count(text, " fd78:") == n/2*2, err
 	}
 	if err := pollFor(ctx, time.Minute, owner+" has all addresses", time.Second, all); err != nil {
 		return err
 	}
-	if err := l.run(ctx, l.nodes...); err != nil {
+	if err := l.Run(ctx, l.nodes...); err != nil {
 		return err
 	}
 	if err := pause(ctx, watched/2); err != nil {

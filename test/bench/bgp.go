@@ -95,7 +95,7 @@ func announceTo(program string, prefixes int) (t told, err error) {
 	if err != nil {
 		return t, err
 	}
-	defer p.stop(&err)
+	defer p.Stop(&err)
 	deadline := time.Now().Add(bgpWait)
 	_ = l.SetDeadline(deadline)
 	conn, err := l.Accept()
@@ -107,7 +107,7 @@ func announceTo(program string, prefixes int) (t told, err error) {
 	if _, err := readMessage(conn, packet.BGP_MSG_OPEN); err != nil {
 		return t, err
 	}
-	t.start = time.Since(p.started)
+	t.start = time.Since(p.Started)
 	open, err := packet.NewBGPOpenMessage(65001, 90, netip.MustParseAddr("192.0.2.1"), []packet.OptionParameterInterface{
 		packet.NewOptionParameterCapability([]packet.ParameterCapabilityInterface{
 			packet.NewCapMultiProtocol(packet.RF_IPv4_UC), packet.NewCapRouteRefresh(), packet.NewCapFourOctetASNumber(65001)})})
@@ -139,7 +139,7 @@ func announceTo(program string, prefixes int) (t told, err error) {
 		t.bytes += packet.BGP_HEADER_LENGTH + len(b)
 	}
 	t.table = time.Since(began)
-	t.rss, _, err = p.memory()
+	t.rss, _, err = p.Memory()
 	return t, err
 }
 

@@ -21,6 +21,7 @@ import (
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudscale"
+	"fairlead.io/test/kit/daemons"
 )
 
 // What cloudscale's own controller (1.3.0) needed of the same cloud.
@@ -63,7 +64,7 @@ type site struct {
 	cluster *cluster
 	subnet  string
 	server  *http.Server
-	process *process
+	process *daemons.Process
 }
 
 func (c *cluster) openSite(ctx context.Context, s settings, o cloudscale.Options, args ...string) (*site, error) {
@@ -88,13 +89,13 @@ func (c *cluster) openSite(ctx context.Context, s settings, o cloudscale.Options
 	cmd.Stdin = strings.NewReader("apiVersion: fairlead.io/v1alpha1\nkind: Configuration\nclasses: [{name: \"\", backend: cloudscale}]\n")
 	cmd.Env = append(os.Environ(), "CLOUDSCALE_ACCESS_TOKEN="+token, "CLOUDSCALE_API_URL=http://"+l.Addr().String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	w.process, err = launch(cmd, "")
+	w.process, err = daemons.Launch(cmd, "")
 	return w, err
 }
 
 // close ends the controller and takes away nodes.
 func (w *site) close(ctx context.Context, err *error) {
-	w.process.stop(err)
+	w.process.Stop(err)
 	*err = errors.Join(*err, w.server.Close(), w.cluster.kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	w.Close()
 }

@@ -37,27 +37,27 @@ const lethal = 3
 
 var events = []event{
 	{name: "cable cut", calm: calm,
-		strike: func(_ context.Context, l *lan, owner string) error { return l.cluster.Cut(owner) },
-		mend:   func(_ context.Context, l *lan, owner string) error { return l.cluster.Heal(owner) },
+		strike: func(_ context.Context, l *lan, owner string) error { return l.Cluster.Cut(owner) },
+		mend:   func(_ context.Context, l *lan, owner string) error { return l.Cluster.Heal(owner) },
 		rows:   (*outcomes).interruption},
 	{name: "node killed", calm: calm,
-		strike: func(ctx context.Context, l *lan, owner string) error { return l.cluster.Kill(ctx, owner) },
+		strike: func(ctx context.Context, l *lan, owner string) error { return l.Cluster.Kill(ctx, owner) },
 		mend: func(ctx context.Context, l *lan, owner string) error {
-			return errors.Join(l.cluster.Restart(ctx, owner), l.run(ctx, owner))
+			return errors.Join(l.Cluster.Restart(ctx, owner), l.Run(ctx, owner))
 		},
 		rows: (*outcomes).interruption},
 	{name: "agent killed", calm: time.Second, seamless: true,
 		strike: func(ctx context.Context, l *lan, owner string) error {
-			return l.agents[owner].end(ctx, syscall.SIGKILL)
+			return l.Agents[owner].End(ctx, syscall.SIGKILL)
 		},
-		mend: func(ctx context.Context, l *lan, owner string) error { return l.run(ctx, owner) },
+		mend: func(ctx context.Context, l *lan, owner string) error { return l.Run(ctx, owner) },
 		rows: (*outcomes).handOver},
 	{name: "node drained", calm: time.Second, seamless: true,
 		strike: func(ctx context.Context, l *lan, owner string) error {
-			return errors.Join(l.cordon(ctx, owner, true), l.agents[owner].end(ctx, syscall.SIGTERM))
+			return errors.Join(l.cordon(ctx, owner, true), l.Agents[owner].End(ctx, syscall.SIGTERM))
 		},
 		mend: func(ctx context.Context, l *lan, owner string) error {
-			return errors.Join(l.cordon(ctx, owner, false), l.run(ctx, owner))
+			return errors.Join(l.cordon(ctx, owner, false), l.Run(ctx, owner))
 		},
 		rows: (*outcomes).handOver},
 	{name: "agents of all nodes upgraded", calm: time.Second, seamless: true, stays: true,
@@ -83,8 +83,8 @@ func failover(ctx context.Context, s settings) (rows []Row, err error) {
 	if err := l.up(ctx, s); err != nil {
 		return nil, err
 	}
-	defer func() { l.tell(&err) }()
-	if err := l.run(ctx, l.nodes...); err != nil {
+	defer func() { l.Tell(&err) }()
+	if err := l.Run(ctx, l.nodes...); err != nil {
 		return nil, err
 	}
 	service, err := l.newService(ctx, metav1.NamespaceDefault, "web")
@@ -114,18 +114,18 @@ func failover(ctx context.Context, s settings) (rows []Row, err error) {
 	}
 	// The third node takes no part: the survivor of two is alone, and asks the LAN.
 	third := l.nodes[len(l.nodes)-1]
-	if err := l.agents[third].end(ctx, syscall.SIGTERM); err != nil {
+	if err := l.Agents[third].End(ctx, syscall.SIGTERM); err != nil {
 		return nil, err
 	}
 	if err := all(events[:lethal], "two nodes, "); err != nil {
 		return nil, err
 	}
-	return rows, errors.Join(l.run(ctx, third), l.api.Delete(ctx, service))
+	return rows, errors.Join(l.Run(ctx, third), l.api.Delete(ctx, service))
 }
 
 // happen lets an event happen once to the owner of the addresses.
 func (l *lan) happen(ctx context.Context, e event, addrs []netip.AddrPort, o *outcomes) error {
-	asker, err := client.Ask(l.cluster, addrs[0].Addr())
+	asker, err := client.Ask(l.Cluster, addrs[0].Addr())
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (l *lan) happen(ctx context.Context, e event, addrs []netip.AddrPort, o *ou
 	if err != nil {
 		return err
 	}
-	connections := client.Connect(l.cluster, addrs...)
+	connections := client.Connect(l.Cluster, addrs...)
 	began := time.Now()
 	err = errors.Join(pause(ctx, 500*time.Millisecond), e.strike(ctx, l, owner))
 	if err == nil && !e.stays {
@@ -169,7 +169,7 @@ func (l *lan) happen(ctx context.Context, e event, addrs []netip.AddrPort, o *ou
 func (l *lan) settled(ctx context.Context, asker *client.Asker, addrs []netip.AddrPort, calm time.Duration) (owner string, err error) {
 	for _, addr := range addrs {
 		err := pollFor(ctx, time.Minute, "connections to "+addr.String(), 50*time.Millisecond, func() (bool, error) {
-			return client.Greet(ctx, l.cluster, addr) == nil, ctx.Err()
+			return client.Greet(ctx, l.Cluster, addr) == nil, ctx.Err()
 		})
 		if err != nil {
 			return "", err
@@ -198,15 +198,15 @@ func (l *lan) only(ctx context.Context, asker *client.Asker, good func(string) b
 // with maxSurge 1 does.
 func (l *lan) upgrade(ctx context.Context) error {
 	for _, node := range l.nodes {
-		next, err := l.start(ctx, node)
+		next, err := l.Start(ctx, node)
 		if err != nil {
 			return err
 		}
-		former := l.agents[node]
-		if err := errors.Join(l.ready(ctx, next), former.end(ctx, syscall.SIGTERM)); err != nil {
+		former := l.Agents[node]
+		if err := errors.Join(next.Ready(ctx), former.End(ctx, syscall.SIGTERM)); err != nil {
 			return err
 		}
-		l.agents[node] = next
+		l.Agents[node] = next
 	}
 	return pause(ctx, time.Second)
 }

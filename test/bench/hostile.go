@@ -48,7 +48,7 @@ func hostile(ctx context.Context, s settings) (rows []Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { p.stop(&err) }()
+	defer func() { p.Stop(&err) }()
 	if _, err := c.createWatched(ctx, 1); err != nil { // it is up when this one has its address
 		return nil, err
 	}

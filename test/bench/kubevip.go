@@ -17,6 +17,7 @@ import (
 
 	"fairlead.io/internal/config"
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/daemons"
 )
 
 // kubevipKey is the key of the ConfigMap that has all addresses.
@@ -79,8 +80,8 @@ func (c *cluster) provideAll(ctx context.Context, s settings, of side) (seconds 
 		return 0, err
 	}
 	at, err := seen.first(ctx, s.n)
-	p.stop(&err)
-	return last(at).Sub(p.started).Seconds(), err
+	p.Stop(&err)
+	return last(at).Sub(p.Started).Seconds(), err
 }
 
 // providerCost counts what Fairlead asks of the API server, once for Services that
@@ -97,7 +98,7 @@ func (c *cluster) providerCost(ctx context.Context, s settings) (rows []Row, err
 	if err != nil {
 		return nil, err
 	}
-	defer func() { p.stop(&err) }()
+	defer func() { p.Stop(&err) }()
 	if err := c.create(ctx, s.n, inFlight, nil); err != nil {
 		return nil, err
 	}
@@ -197,15 +198,15 @@ func (c *cluster) removeProvided(ctx context.Context) error {
 }
 
 // startProvider runs Fairlead with the environment of kube-vip's cloud provider.
-func startProvider(c *cluster, s settings) (*process, error) {
+func startProvider(c *cluster, s settings) (*daemons.Process, error) {
 	// Alone: a lease of the one before, which was killed, would be waited for.
 	cmd := exec.Command(s.binary, "controller", "--leader-elect=false", "--kubeconfig", c.api.Kubeconfig)
 	cmd.Env = append(os.Environ(), config.EnvKubeVIPClassMode+"=true", config.EnvKubeVIPClassName+"="+config.DefaultClass)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return launch(cmd, "")
+	return daemons.Launch(cmd, "")
 }
 
-func startBareProvider(c *cluster, _ settings) (*process, error) {
+func startBareProvider(c *cluster, _ settings) (*daemons.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,40 +15,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/charts"
 	"fairlead.io/sandbox"
 	"fairlead.io/test/kit/client"
+	"fairlead.io/test/kit/daemons"
+	kit "fairlead.io/test/kit/site"
 )
 
 // serverPort is where the server that Services lead to listens.
-const serverPort = 18080
+const serverPort = kit.ServerPort
 
 // lan is a sandbox with real nodes, a controller beside them and agents on them:
 // all processes of the real binary in the hosts' namespaces, so that they can be
 // killed and followed by others at any moment. What Services lead to is a server
 // beside the cluster, so that no pod dies with a node.
 type lan struct {
-	cluster    *sandbox.Cluster // nil: not up
-	lock       net.Listener
-	nodes      []string
-	scratch    string // a directory that nodes see, too
-	binary     string
-	kubeconfig string // for programs on the hosts
-	api        kube.WithWatch
-	server     net.Listener
-	controller *process
-	agents     map[string]*nodeAgent
-	ports      int // of the agents' health, that were given away
+	daemons.Daemons // whose cluster is nil: not up
+	lock            net.Listener
+	nodes           []string
+	api             kube.WithWatch
+	server          net.Listener
+	controller      *daemons.Process
 
-	// Of a sandbox in a cloud: which, and the configuration that controller and agents
-	// have instead of the default one.
-	cloud, config string
-	routers       string   // see sandbox.Cluster
-	env           []string // of the controller
+	cloud   string   // of a sandbox in a cloud: which
+	routers string   // see sandbox.Cluster
+	env     []string // of the controller
 	// pools of addresses by the namespace that they are for; nil: those of the LAN for
 	// "default", and others for our own.
 	pools map[string][]v1alpha1.Span
@@ -57,7 +50,7 @@ type lan struct {
 
 // up starts everything but the agents, once.
 func (l *lan) up(ctx context.Context, s settings) (err error) {
-	if l.cluster != nil {
+	if l.Cluster != nil {
 		return nil
 	}
 	// One at a time; the lock is a socket without a file, and goes with the process.
@@ -68,24 +61,24 @@ func (l *lan) up(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	l.cluster = &sandbox.Cluster{Name: "fairlead-bench", Progress: io.Discard, Cloud: l.cloud, Routers: l.routers}
-	l.nodes, l.agents = []string{"node1", "node2", "node3"}, map[string]*nodeAgent{}
-	if err := l.cluster.Down(ctx); err != nil { // of a bench that was killed
+	l.Cluster = &sandbox.Cluster{Name: "fairlead-bench", Progress: io.Discard, Cloud: l.cloud, Routers: l.routers}
+	l.nodes, l.Agents = []string{"node1", "node2", "node3"}, map[string]*daemons.Agent{}
+	if err := l.Cluster.Down(ctx); err != nil { // of a bench that was killed
 		return err
 	}
-	if l.scratch, err = os.MkdirTemp("", "fairlead-bench"); err != nil {
+	if l.Scratch, err = os.MkdirTemp("", "fairlead-bench"); err != nil {
 		return err
 	}
-	l.binary = filepath.Join(l.scratch, "fairlead") // one that stays the same meanwhile
+	l.Binary = filepath.Join(l.Scratch, "fairlead") // one that stays the same meanwhile
 	program, err := os.ReadFile(s.binary)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(l.binary, program, 0o755); err != nil {
+	if err := os.WriteFile(l.Binary, program, 0o755); err != nil {
 		return err
 	}
 	progress("  starting a sandbox of three nodes")
-	if err := l.cluster.Up(ctx); err != nil {
+	if err := l.Cluster.Up(ctx); err != nil {
 		return err
 	}
 	if err := l.connect(); err != nil {
@@ -104,55 +97,33 @@ func (l *lan) up(ctx context.Context, s settings) (err error) {
 }
 
 // control starts a controller.
-func (l *lan) control(ctx context.Context, args ...string) error {
-	args = slices.Concat([]string{l.binary, "controller", "--kubeconfig", l.kubeconfig}, l.configured(), args)
-	cmd, err := l.cluster.ExecCommand(context.WithoutCancel(ctx), sandbox.ControlHost, args...)
-	if err != nil {
-		return err
-	}
-	cmd.Env = append(os.Environ(), l.env...)
-	l.controller, err = launch(cmd, l.scratch)
+func (l *lan) control(ctx context.Context, args ...string) (err error) {
+	l.controller, err = l.Control(ctx, l.env, args...)
 	return err
-}
-
-// configured are the arguments of programs with another configuration than the default.
-func (l *lan) configured() []string {
-	if l.config == "" {
-		return nil
-	}
-	return []string{"--config", l.config}
 }
 
 // down ends everything, whatever became of it.
 func (l *lan) down(ctx context.Context) (err error) {
-	if l.cluster == nil {
+	if l.Cluster == nil {
 		return nil
 	}
-	for _, a := range l.agents {
-		err = errors.Join(err, a.kill())
+	for _, a := range l.Agents {
+		err = errors.Join(err, a.Kill())
 	}
 	if l.controller != nil {
-		l.controller.stop(new(error))
+		l.controller.Stop(new(error))
 	}
 	if l.server != nil {
 		err = errors.Join(err, l.server.Close())
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	return errors.Join(err, l.cluster.Down(ctx), os.RemoveAll(l.scratch), l.lock.Close())
+	return errors.Join(err, l.Cluster.Down(ctx), os.RemoveAll(l.Scratch), l.lock.Close())
 }
 
 // connect makes a client for us and a kubeconfig for programs on the hosts.
-func (l *lan) connect() error {
-	config, err := clientcmd.LoadFromFile(l.cluster.Kubeconfig())
-	if err != nil {
-		return err
-	}
-	for _, c := range config.Clusters {
-		c.Server = "https://10.77.0.1:6443"
-	}
-	l.kubeconfig = filepath.Join(l.scratch, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, l.kubeconfig); err != nil {
+func (l *lan) connect() (err error) {
+	if l.Kubeconfig, err = daemons.WriteKubeconfig(l.Cluster, l.Scratch); err != nil {
 		return err
 	}
 	kinds := runtime.NewScheme()
@@ -161,7 +132,7 @@ func (l *lan) connect() error {
 			return err
 		}
 	}
-	rest, err := l.cluster.RESTConfig()
+	rest, err := l.Cluster.RESTConfig()
 	if err != nil {
 		return err
 	}
@@ -199,7 +170,7 @@ func (l *lan) prepare(ctx context.Context) error {
 
 // serve greets and hangs up.
 func (l *lan) serve() error {
-	err := l.cluster.In(sandbox.ControlHost, func() (err error) {
+	err := l.Cluster.In(sandbox.ControlHost, func() (err error) {
 		l.server, err = net.Listen("tcp", fmt.Sprintf(":%d", serverPort))
 		return err
 	})

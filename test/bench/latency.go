@@ -54,7 +54,7 @@ func (c *cluster) addressEach(ctx context.Context, s settings, of side) (ms []fl
 	if err != nil {
 		return nil, err
 	}
-	defer func() { p.stop(&err) }()
+	defer func() { p.Stop(&err) }()
 	if _, err := c.createWatched(ctx, 1); err != nil { // it is up when this one has its address
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/daemons"
 )
 
 // resident is the most memory that a controller may take, in MiB.
@@ -67,13 +67,13 @@ func (c *cluster) serveAll(ctx context.Context, s settings) (rows []Row, err err
 	if err != nil {
 		return nil, err
 	}
-	defer func() { p.stop(&err) }()
+	defer func() { p.Stop(&err) }()
 	at, err := seen.first(ctx, s.n)
 	if err != nil {
 		return nil, err
 	}
-	progress("  all have their address after %.1f s; waiting for the events", last(at).Sub(p.started).Seconds())
-	now, _, err := p.memory()
+	progress("  all have their address after %.1f s; waiting for the events", last(at).Sub(p.Started).Seconds())
+	now, _, err := p.Memory()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (c *cluster) serveAll(ctx context.Context, s settings) (rows []Row, err err
 	if err != nil {
 		return nil, err
 	}
-	settled, most, err := p.memory()
+	settled, most, err := p.Memory()
 	return []Row{
 		info("of the controller when all have their address", now, "MiB").below(resident),
 		info("of the controller when all events are written", settled, "MiB").below(resident),
@@ -125,16 +125,16 @@ func (c *cluster) settle(ctx context.Context, s settings) (seconds, rss, peak fl
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	defer func() { p.stop(&err) }()
+	defer func() { p.Stop(&err) }()
 	err = poll(ctx, "the controller has looked at every Service", 20*time.Millisecond, func() (bool, error) {
-		looked, err := p.reconciles(ctx)
+		looked, err := reconciles(ctx, p)
 		return looked >= s.n, err
 	})
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	seconds = time.Since(p.started).Seconds()
-	rss, peak, err = p.memory()
+	seconds = time.Since(p.Started).Seconds()
+	rss, peak, err = p.Memory()
 	return seconds, rss, peak, err
 }
 
@@ -145,8 +145,8 @@ var (
 
 // reconciles is how often the controller has looked at a Service: none if it
 // does not answer yet.
-func (p *process) reconciles(ctx context.Context) (int, error) {
-	lines, err := p.logLines()
+func reconciles(ctx context.Context, p *daemons.Process) (int, error) {
+	lines, err := p.LogLines()
 	if err != nil {
 		return 0, err
 	}
@@ -176,26 +176,4 @@ func (p *process) reconciles(ctx context.Context) (int, error) {
 		sum += v
 	}
 	return int(sum), nil
-}
-
-// memory returns what the process has in memory, and the most it ever had, in
-// MiB, as the kernel counts it.
-func (p *process) memory() (now, most float64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		name, rest, _ := strings.Cut(line, ":")
-		into := map[string]*float64{"VmRSS": &now, "VmHWM": &most}[name]
-		if into == nil {
-			continue
-		}
-		kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
-		if err != nil {
-			return 0, 0, err
-		}
-		*into = kib / 1024
-	}
-	return now, most, nil
 }

@@ -42,8 +42,8 @@ func connectionMoves(ctx context.Context, s settings) (rows []Row, err error) {
 	if err := l.up(ctx, s); err != nil {
 		return nil, err
 	}
-	defer func() { l.tell(&err) }()
-	if err := l.run(ctx, l.nodes...); err != nil {
+	defer func() { l.Tell(&err) }()
+	if err := l.Run(ctx, l.nodes...); err != nil {
 		return nil, err
 	}
 	m := &mover{lan: l}
@@ -83,7 +83,7 @@ type mover struct {
 }
 
 func (m *mover) begin(ctx context.Context) (err error) {
-	if err := m.cluster.In(sandbox.ControlHost, func() (err error) {
+	if err := m.Cluster.In(sandbox.ControlHost, func() (err error) {
 		m.server, err = net.Listen("tcp", fmt.Sprintf(":%d", talkPort))
 		return err
 	}); err != nil {
@@ -111,7 +111,7 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	if m.addrs, err = m.addresses(ctx, m.service); err != nil {
 		return err
 	}
-	m.asker, err = client.Ask(m.cluster, m.addrs[0].Addr())
+	m.asker, err = client.Ask(m.Cluster, m.addrs[0].Addr())
 	return err
 }
 
@@ -141,7 +141,7 @@ func (m *mover) drain(ctx context.Context, limit string) (broken int, carried, d
 		closing.Wait()
 	}()
 	for i := range openConnections + 2 {
-		c, err := talk.Open(ctx, m.cluster, "tcp", netip.AddrPortFrom(m.addrs[i%len(m.addrs)].Addr(), talkPort))
+		c, err := talk.Open(ctx, m.Cluster, "tcp", netip.AddrPortFrom(m.addrs[i%len(m.addrs)].Addr(), talkPort))
 		if err != nil {
 			return 0, 0, 0, err
 		}
@@ -202,7 +202,7 @@ func (m *mover) scan() (time.Duration, error) {
 // took. On one machine, the node handles a packet before the next is sent.
 func (m *mover) scanOnce() (took time.Duration, err error) {
 	to := m.addrs[0].Addr()
-	err = m.cluster.In(sandbox.ClientHost, func() error {
+	err = m.Cluster.In(sandbox.ClientHost, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP)
 		if err != nil {
 			return err

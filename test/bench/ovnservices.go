@@ -24,6 +24,7 @@ import (
 	"fairlead.io/internal/config"
 	"fairlead.io/internal/ovn"
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/daemons"
 )
 
 // ovnInFlight is how many Services the controller works on at the same time with backend
@@ -57,12 +58,12 @@ func ovnServices(ctx context.Context, s settings) (rows []Row, err error) {
 		if err != nil {
 			return err
 		}
-		defer func() { p.stop(&err); err = errors.Join(err, c.remove(ctx)) }()
+		defer func() { p.Stop(&err); err = errors.Join(err, c.remove(ctx)) }()
 		perSecond[i] = append(perSecond[i], float64(s.n)/seconds)
 		progress("  %s: %.2f s", start.name, seconds)
 		if i == 1 {
 			var none error
-			p.stop(&none)
+			p.Stop(&none)
 			took, err := n.again(ctx, s.n)
 			oneByOne = append(oneByOne, milliseconds(took))
 			return err
@@ -128,7 +129,7 @@ func sliceFor(service string) *discoveryv1.EndpointSlice {
 }
 
 // programAll makes pending Services and returns how long one side needs, which goes on.
-func (c *cluster) programAll(ctx context.Context, s settings, of side) (seconds float64, p *process, err error) {
+func (c *cluster) programAll(ctx context.Context, s settings, of side) (seconds float64, p *daemons.Process, err error) {
 	if err := errors.Join(c.create(ctx, s.n, inFlight, nil), c.kube.CoreV1().Events(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})); err != nil {
 		return 0, nil, err
 	}
@@ -141,10 +142,10 @@ func (c *cluster) programAll(ctx context.Context, s settings, of side) (seconds 
 	}
 	at, err := seen.first(ctx, s.n)
 	if err != nil {
-		p.stop(&err)
+		p.Stop(&err)
 		return 0, nil, err
 	}
-	return last(at).Sub(p.started).Seconds(), p, nil
+	return last(at).Sub(p.Started).Seconds(), p, nil
 }
 
 // told waits until there are n events: they are written after the addresses, and must not
@@ -158,18 +159,18 @@ func (c *cluster) told(ctx context.Context, n int) error {
 
 // startFairlead starts a controller with a class of backend ovn. Its addresses are from a
 // pool, or else kube-ovn's.
-func (n *northbound) startFairlead(c *cluster, s settings) (*process, error) {
+func (n *northbound) startFairlead(c *cluster, s settings) (*daemons.Process, error) {
 	return n.startWith(c, s, ", pools: [native]")
 }
 
-func (n *northbound) startWith(c *cluster, s settings, class string) (*process, error) {
+func (n *northbound) startWith(c *cluster, s settings, class string) (*daemons.Process, error) {
 	cmd := exec.Command(s.binary, "controller", "--kubeconfig", c.api.Kubeconfig, "--cluster-name", "bench", "--config", "/dev/stdin")
 	cmd.Stdin = strings.NewReader("apiVersion: fairlead.io/v1alpha1\nkind: Configuration\nclasses: [{name: " + config.DefaultClass + ", backend: ovn" + class + "}]\novn: {northbound: [\"unix:" + n.socket + "\"]}\n")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return launch(cmd, "")
+	return daemons.Launch(cmd, "")
 }
 
-func (n *northbound) startBare(c *cluster, _ settings) (*process, error) {
+func (n *northbound) startBare(c *cluster, _ settings) (*daemons.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func ovnWritesWith(ctx context.Context, s settings, pools bool) (rows []Row, err
 	if err != nil {
 		return nil, err
 	}
-	defer func() { p.stop(&err) }()
+	defer func() { p.Stop(&err) }()
 	// What the project itself needs, such as the status of its gateway, is not counted.
 	before, err := c.quiet(ctx, 2*time.Second, 0)
 	if err != nil {

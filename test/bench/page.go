@@ -66,7 +66,7 @@ func (c *cluster) giveAll(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { p.stop(&err) }()
+	defer func() { p.Stop(&err) }()
 	_, err = seen.first(ctx, s.n)
 	return err
 }

@@ -58,7 +58,7 @@ func bgpNodes(ctx context.Context, s settings) (rows []Row, err error) {
 	*s.lan = lan{}
 	l := &routed{lan: &lan{routers: sandbox.RoutersFRR, pools: map[string][]v1alpha1.Span{}}}
 	defer func() {
-		l.tell(&err)
+		l.Tell(&err)
 		err = errors.Join(err, l.down(ctx))
 	}()
 	if err := l.open(ctx, s); err != nil {
@@ -104,10 +104,10 @@ func (l *routed) open(ctx context.Context, s settings) error {
 			return err
 		}
 	}
-	if l.fib, err = watchFIB(ctx, l.cluster); err != nil {
+	if l.fib, err = watchFIB(ctx, l.Cluster); err != nil {
 		return err
 	}
-	if err := l.run(ctx, l.nodes...); err != nil {
+	if err := l.Run(ctx, l.nodes...); err != nil {
 		return err
 	}
 	return l.established(ctx)
@@ -234,7 +234,7 @@ func (l *routed) forwards(ctx context.Context, addr netip.Addr) <-chan time.Time
 	var looking sync.WaitGroup
 	for _, node := range l.nodes {
 		looking.Go(func() {
-			_ = l.cluster.In(node, func() error {
+			_ = l.Cluster.In(node, func() error {
 				for ctx.Err() == nil {
 					if has, _ := nft.Forwards(map[netip.Addr][]lb.Port{addr: {{Protocol: string(corev1.ProtocolTCP), Number: 80}}}); has[addr] {
 						first <- time.Now()
@@ -278,7 +278,7 @@ func (l *routed) cables(ctx context.Context, s settings) (rows []Row, err error)
 				return nil, err
 			}
 			began := time.Now()
-			if err := l.cluster.Cut(node); err != nil {
+			if err := l.Cluster.Cut(node); err != nil {
 				return nil, err
 			}
 			seen, err := l.fib.await(ctx, addrs[0].Addr().String(), began, func(line string) bool { return !strings.Contains(line, hop) })
@@ -287,7 +287,7 @@ func (l *routed) cables(ctx context.Context, s settings) (rows []Row, err error)
 			}
 			took = append(took, milliseconds(seen.Sub(began)))
 			began = time.Now()
-			if err := l.cluster.Heal(node); err != nil {
+			if err := l.Cluster.Heal(node); err != nil {
 				return nil, err
 			}
 			if seen, err = l.fib.await(ctx, addrs[0].Addr().String(), began, func(line string) bool { return strings.Contains(line, hop+" ") }); err != nil {
@@ -321,7 +321,7 @@ func (l *routed) seamless(ctx context.Context, s settings) (rows []Row, err erro
 			if err := pause(ctx, e.calm); err != nil {
 				return nil, err
 			}
-			connections := client.Connect(l.cluster, addrs...)
+			connections := client.Connect(l.Cluster, addrs...)
 			err := e.strike(ctx, l.lan, l.nodes[0])
 			if err == nil {
 				err = pause(ctx, settle)
@@ -353,7 +353,7 @@ func (l *routed) bfdCost(ctx context.Context, _ settings) (rows []Row, err error
 		if err := pause(ctx, calm); err != nil {
 			return 0, err
 		}
-		pid := l.agents[l.nodes[0]].pid
+		pid := l.Agents[l.nodes[0]].PID
 		before, err := cpuSeconds(pid)
 		if err != nil {
 			return 0, err
@@ -437,7 +437,7 @@ func (l *routed) web(ctx context.Context, name string) ([]netip.AddrPort, error)
 // leads waits until FRR's kernel leads an address to a next hop, or not.
 func (l *routed) leads(ctx context.Context, addr netip.Addr, hop string, yes bool) error {
 	return pollFor(ctx, time.Minute, fmt.Sprintf("FRR leads %s to %s: %t", addr, hop, yes), 50*time.Millisecond, func() (bool, error) {
-		out, err := l.cluster.Exec(ctx, sandbox.FRRHost, "ip", "route", "show", addr.String())
+		out, err := l.Cluster.Exec(ctx, sandbox.FRRHost, "ip", "route", "show", addr.String())
 		return strings.Contains(string(out), hop+" ") == yes, err
 	})
 }
@@ -452,9 +452,9 @@ func (l *routed) detect(ctx context.Context, ms int) error {
 	if err := l.api.Patch(ctx, o, kube.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"receiveInterval":%d,"transmitInterval":%[1]d}}`, ms))); err != nil {
 		return err
 	}
-	argv := router.FRR{Dir: l.cluster.StateDir + "/" + sandbox.FRRHost}.Vtysh("-c", "configure terminal", "-c", "bfd", "-c", "profile fast",
+	argv := router.FRR{Dir: l.Cluster.StateDir + "/" + sandbox.FRRHost}.Vtysh("-c", "configure terminal", "-c", "bfd", "-c", "profile fast",
 		"-c", fmt.Sprintf("receive-interval %d", ms), "-c", fmt.Sprintf("transmit-interval %d", ms))
-	_, err := l.cluster.Exec(ctx, sandbox.FRRHost, argv...)
+	_, err := l.Cluster.Exec(ctx, sandbox.FRRHost, argv...)
 	return err
 }
 

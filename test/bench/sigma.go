@@ -22,6 +22,7 @@ import (
 	"fairlead.io/internal/kubeapi"
 	"fairlead.io/sandbox"
 	"fairlead.io/sandbox/cloudsigma"
+	"fairlead.io/test/kit/daemons"
 )
 
 // What CloudSigma's own controller needs for a Service: calls to create, move and
@@ -81,7 +82,7 @@ type account struct {
 	cluster *cluster
 	url     string
 	server  *http.Server
-	process *process          // the controller; nil if there is none
+	process *daemons.Process  // the controller; nil if there is none
 	servers map[string]string // UUIDs by node
 }
 
@@ -145,7 +146,7 @@ func (a *account) control(ctx context.Context, s settings, args ...string) (err 
 	cmd.Stdin = strings.NewReader("apiVersion: fairlead.io/v1alpha1\nkind: Configuration\nclasses: [{name: \"\", backend: cloudsigma}]\n")
 	cmd.Env = append(os.Environ(), "CLOUDSIGMA_REGION=zrh", "CLOUDSIGMA_TOKEN="+a.Token(), "CLOUDSIGMA_API_ENDPOINT="+a.url)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if a.process, err = launch(cmd, ""); err != nil {
+	if a.process, err = daemons.Launch(cmd, ""); err != nil {
 		return err
 	}
 	if err := a.create(ctx, "first"); err != nil {
@@ -165,7 +166,7 @@ func (a *account) close(ctx context.Context, err *error) {
 			list, err := a.cluster.kube.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 			return err == nil && len(list.Items) == 0, err
 		}))
-		a.process.stop(err)
+		a.process.Stop(err)
 	}
 	*err = errors.Join(*err, a.server.Close(), a.cluster.sweepNodes(ctx))
 	a.Close()

@@ -49,7 +49,7 @@ func sigmaFailover(ctx context.Context, s settings) (rows []Row, err error) {
 	*s.lan = lan{}
 	l := &sigmaLAN{lan: &lan{cloud: sandbox.CloudSigma, pools: map[string][]v1alpha1.Span{metav1.NamespaceDefault: {sigmaAnnounced + "/32"}}}}
 	defer func() {
-		l.tell(&err)
+		l.Tell(&err)
 		err = errors.Join(err, l.down(ctx))
 	}()
 	if err := l.open(ctx, s); err != nil {
@@ -92,11 +92,11 @@ func (l *sigmaLAN) open(ctx context.Context, s settings) error {
 	if err := l.up(ctx, s); err != nil {
 		return err
 	}
-	url, err := l.cluster.CloudURL()
+	url, err := l.Cluster.CloudURL()
 	if err != nil {
 		return err
 	}
-	token, err := os.ReadFile(filepath.Join(l.cluster.StateDir, "cloud", "token"))
+	token, err := os.ReadFile(filepath.Join(l.Cluster.StateDir, "cloud", "token"))
 	if err != nil {
 		return err
 	}
@@ -117,14 +117,15 @@ func (l *sigmaLAN) open(ctx context.Context, s settings) error {
 	if err := l.bare.do(ctx, http.MethodPost, "tags/", sigmaObject{"objects": []sigmaObject{tag}}, nil); err != nil {
 		return err
 	}
-	l.config = filepath.Join(l.scratch, "fairlead.yaml")
+	file := filepath.Join(l.Scratch, "fairlead.yaml")
 	text := "apiVersion: fairlead.io/v1alpha1\nkind: Configuration\nnodes: {cloud: cloudsigma}\n" +
 		"classes: [{name: \"\", backend: cloudsigma}, {name: " + config.DefaultClass + ", backend: announce}]\n"
-	if err := os.WriteFile(l.config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
+	l.Flags = []string{"--config", file}
 	l.env = []string{"CLOUDSIGMA_REGION=zrh", "CLOUDSIGMA_TOKEN=" + l.bare.token, "CLOUDSIGMA_API_ENDPOINT=http://10.77.0.2:8080"}
-	if err := l.run(ctx, l.nodes...); err != nil {
+	if err := l.Run(ctx, l.nodes...); err != nil {
 		return err
 	}
 	return l.control(ctx, "--cluster-name", sigmaCluster)
@@ -148,11 +149,11 @@ func (l *sigmaLAN) serviceOf(ctx context.Context, name, class string) ([]netip.A
 func (l *sigmaLAN) slow(ctx context.Context, latency time.Duration) (end func() error, err error) {
 	const path = "/sandbox/faults"
 	end = func() error {
-		_, err := l.cluster.CloudRequest(ctx, http.MethodDelete, path, "")
+		_, err := l.Cluster.CloudRequest(ctx, http.MethodDelete, path, "")
 		return err
 	}
 	if latency > 0 {
-		_, err = l.cluster.CloudRequest(ctx, http.MethodPost, path, fmt.Sprintf(`{"times":-1,"latency":%q}`, latency))
+		_, err = l.Cluster.CloudRequest(ctx, http.MethodPost, path, fmt.Sprintf(`{"times":-1,"latency":%q}`, latency))
 	}
 	return end, err
 }
@@ -173,7 +174,7 @@ func (l *sigmaLAN) makeManual(ctx context.Context) error {
 			return err
 		}
 	}
-	l.controller.stop(new(error)) // the next one reads all servers
+	l.controller.Stop(new(error)) // the next one reads all servers
 	return l.control(ctx, "--cluster-name", sigmaCluster)
 }
 

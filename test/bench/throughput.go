@@ -51,9 +51,9 @@ func (c *cluster) addressAll(ctx context.Context, s settings, of side, change fu
 		return 0, err
 	}
 	at, err := seen.first(ctx, s.n)
-	p.stop(&err)
+	p.Stop(&err)
 	if err != nil {
 		return 0, err
 	}
-	return last(at).Sub(p.started).Seconds(), c.remove(ctx)
+	return last(at).Sub(p.Started).Seconds(), c.remove(ctx)
 }

@@ -35,7 +35,7 @@ func writes(ctx context.Context, s settings) (rows []Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { p.stop(&err) }()
+	defer func() { p.Stop(&err) }()
 	if _, err := seen.first(ctx, s.n); err != nil {
 		return nil, err
 	}

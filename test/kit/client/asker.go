@@ -1,8 +1,6 @@
 package client
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -10,21 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mdlayher/packet"
-	"golang.org/x/sys/unix"
-
 	"fairlead.io/sandbox"
 )
 
-// Asker asks for an IPv4 address by ARP, again and again, and notes who answers:
-// what a host sees that does not know the address yet. It has an own hardware
-// address on the client host's cable, so that the answers teach the client
-// host's kernel nothing.
+// Asker asks for an address by ARP or neighbour solicitations, again and again, and
+// notes who answers: what a host sees that does not know the address yet.
 type Asker struct {
-	conn    *packet.Conn
-	addr    netip.Addr
-	stop    chan struct{}
-	running sync.WaitGroup
+	stop func()
 
 	mu      sync.Mutex
 	asked   []time.Time
@@ -36,80 +26,29 @@ type answer struct {
 	at   time.Time
 }
 
-var (
-	everybody = net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-	askerMAC  = net.HardwareAddr{0x02, 0, 0, 0, 0, 98}
-	askerAddr = netip.MustParseAddr("10.77.0.98")
-)
-
 // Ask begins to ask for an address.
 func Ask(c *sandbox.Cluster, addr netip.Addr) (*Asker, error) {
-	a := &Asker{addr: addr, stop: make(chan struct{})}
-	err := c.In(sandbox.ClientHost, func() error {
-		ifi, err := net.InterfaceByName("eth0")
-		if err != nil {
-			return err
-		}
-		a.conn, err = packet.Listen(ifi, packet.Raw, unix.ETH_P_ARP, nil)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("ask for %s on the LAN: %w", addr, err)
-	}
-	a.running.Go(a.ask)
-	a.running.Go(a.hear)
-	return a, nil
+	a := &Asker{}
+	var err error
+	a.stop, err = Question(c, Every, a, addr)
+	return a, err
 }
 
 // Close ends the questions.
-func (a *Asker) Close() {
-	close(a.stop)
-	_ = a.conn.Close()
-	a.running.Wait()
+func (a *Asker) Close() { a.stop() }
+
+// Asked notes a question.
+func (a *Asker) Asked(_ netip.Addr, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, at)
 }
 
-func (a *Asker) ask() {
-	b := new(bytes.Buffer)
-	b.Write(everybody)
-	b.Write(askerMAC)
-	for _, field := range []uint16{unix.ETH_P_ARP, 1, unix.ETH_P_IP, 0x0604, 1} {
-		_ = binary.Write(b, binary.BigEndian, field)
-	}
-	b.Write(askerMAC)
-	b.Write(askerAddr.AsSlice())
-	b.Write(make([]byte, 6))
-	b.Write(a.addr.AsSlice())
-	tick := time.NewTicker(Every)
-	defer tick.Stop()
-	for {
-		a.mu.Lock()
-		a.asked = append(a.asked, time.Now())
-		a.mu.Unlock()
-		_, _ = a.conn.WriteTo(b.Bytes(), &packet.Addr{HardwareAddr: everybody})
-		select {
-		case <-a.stop:
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// hear notes replies to the asker; announcements are to all.
-func (a *Asker) hear() {
-	b := make([]byte, 128)
-	for {
-		n, _, err := a.conn.ReadFrom(b)
-		if err != nil {
-			return
-		}
-		reply := n >= 42 && b[21] == 2 && slices.Equal(net.HardwareAddr(b[32:38]), askerMAC)
-		if !reply || netip.AddrFrom4([4]byte(b[28:32])) != a.addr {
-			continue
-		}
-		a.mu.Lock()
-		a.answers = append(a.answers, answer{nodeOf(b[22:28]), time.Now()})
-		a.mu.Unlock()
-	}
+// Answered notes an answer.
+func (a *Asker) Answered(_ netip.Addr, node string, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers = append(a.answers, answer{node, at})
 }
 
 // since returns the answers from a moment on.

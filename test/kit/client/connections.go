@@ -30,11 +30,8 @@ const (
 
 // Connections are made by the client host, again and again.
 type Connections struct {
-	cluster *sandbox.Cluster
-	how     func(context.Context, *sandbox.Cluster, netip.AddrPort) error
-	began   time.Time
-	stop    context.CancelFunc
-	trying  sync.WaitGroup
+	began time.Time
+	stop  func()
 
 	mu      sync.Mutex
 	records []Record
@@ -77,25 +74,35 @@ func (f Failure) String() string {
 	return fmt.Sprintf("from %v to %v: %v", f.Began.Round(time.Millisecond), f.Ended.Round(time.Millisecond), f.Err)
 }
 
-// Unexplained returns the failures that so many moves of the address do not explain: a
-// connection that is under way at the moment of a move ends at another node, which
-// knows nothing of it and resets it. On a busy machine many may be under way.
-func (r Record) Unexplained(moves int) (out []Failure) {
-	var reset []Failure
+// Reset says whether a connection was reset. That may happen to one that is under way when
+// its node fails: it ends at another node, which knows nothing of it.
+func Reset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// Late says whether a connection was made late. That may happen to one that is being opened
+// when its address is handed over: until the next owner knows of it, it drops its packets.
+func Late(err error) bool { return errors.Is(err, ErrLate) }
+
+// Unexplained returns the failures that so many moves of the address do not explain. A move
+// explains what may happen to connections that are under way at one moment. On a busy machine
+// these may be many.
+func (r Record) Unexplained(moves int, may func(error) bool) (out []Failure) {
+	var hit []Failure
 	for _, f := range r.Failed {
-		if errors.Is(f.Err, syscall.ECONNRESET) || errors.Is(f.Err, syscall.EPIPE) {
-			reset = append(reset, f)
+		if may(f.Err) {
+			hit = append(hit, f)
 		} else {
 			out = append(out, f)
 		}
 	}
-	slices.SortFunc(reset, func(a, b Failure) int { return cmp.Compare(a.Ended, b.Ended) })
-	for len(reset) > 0 && moves > 0 {
-		moment := reset[0].Ended
-		reset = slices.DeleteFunc(reset, func(f Failure) bool { return f.Began <= moment })
+	slices.SortFunc(hit, func(a, b Failure) int { return cmp.Compare(a.Ended, b.Ended) })
+	for len(hit) > 0 && moves > 0 {
+		moment := hit[0].Ended
+		hit = slices.DeleteFunc(hit, func(f Failure) bool { return f.Began <= moment })
 		moves--
 	}
-	return append(out, reset...)
+	return append(out, hit...)
 }
 
 // Connect begins to make new connections to each address.
@@ -109,16 +116,45 @@ func Browse(c *sandbox.Cluster, to ...netip.AddrPort) *Connections {
 	}, to)
 }
 
-func begin(c *sandbox.Cluster, how func(context.Context, *sandbox.Cluster, netip.AddrPort) error, to []netip.AddrPort) *Connections {
-	ctx, cancel := context.WithCancel(context.Background())
-	all := &Connections{cluster: c, how: how, began: time.Now(), stop: cancel, records: make([]Record, len(to))}
+func begin(c *sandbox.Cluster, how method, to []netip.AddrPort) *Connections {
+	all := &Connections{began: time.Now(), records: make([]Record, len(to))}
 	for i, addr := range to {
 		all.records[i].To = addr
-		all.trying.Go(func() {
-			tick := time.NewTicker(Every)
+	}
+	all.stop = repeat(c, how, Every, all.note, to)
+	return all
+}
+
+// method makes a connection.
+type method func(context.Context, *sandbox.Cluster, netip.AddrPort) error
+
+// Try is a connection that was made, or not.
+type Try struct {
+	To           netip.AddrPort
+	Began, Ended time.Time
+	Err          error
+}
+
+// Repeat makes a new connection to each address, every so often, until stop is called,
+// which waits for those that are under way. It tells of each when it has ended, of
+// several at the same time.
+func Repeat(c *sandbox.Cluster, every time.Duration, tell func(Try), to ...netip.AddrPort) (stop func()) {
+	return repeat(c, Greet, every, func(_ int, t Try) { tell(t) }, to)
+}
+
+func repeat(c *sandbox.Cluster, how method, every time.Duration, tell func(int, Try), to []netip.AddrPort) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var trying sync.WaitGroup
+	for i, addr := range to {
+		trying.Go(func() {
+			tick := time.NewTicker(every)
 			defer tick.Stop()
 			for ctx.Err() == nil {
-				all.trying.Go(func() { all.try(&all.records[i]) })
+				trying.Go(func() {
+					began := time.Now()
+					err := how(context.Background(), c, addr)
+					tell(i, Try{addr, began, time.Now(), err})
+				})
 				select {
 				case <-ctx.Done():
 				case <-tick.C:
@@ -126,7 +162,10 @@ func begin(c *sandbox.Cluster, how func(context.Context, *sandbox.Cluster, netip
 			}
 		})
 	}
-	return all
+	return func() {
+		cancel()
+		trying.Wait()
+	}
 }
 
 // Stop waits for those that are under way, and tells of each address. Gap is
@@ -134,7 +173,6 @@ func begin(c *sandbox.Cluster, how func(context.Context, *sandbox.Cluster, netip
 func (c *Connections) Stop() []Record {
 	end := time.Now()
 	c.stop()
-	c.trying.Wait()
 	for i := range c.records {
 		r := &c.records[i]
 		slices.SortFunc(r.Made, time.Time.Compare)
@@ -144,16 +182,15 @@ func (c *Connections) Stop() []Record {
 	return c.records
 }
 
-func (c *Connections) try(r *Record) {
-	began := time.Now()
-	err := c.how(context.Background(), c.cluster, r.To)
+func (c *Connections) note(i int, t Try) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
-		r.Failed = append(r.Failed, Failure{began.Sub(c.began), time.Since(c.began), err})
+	r := &c.records[i]
+	if t.Err != nil {
+		r.Failed = append(r.Failed, Failure{t.Began.Sub(c.began), t.Ended.Sub(c.began), t.Err})
 		return
 	}
-	r.Made = append(r.Made, began)
+	r.Made = append(r.Made, t.Began)
 }
 
 // Get fetches the page at an address from the client host.

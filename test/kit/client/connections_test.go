@@ -30,9 +30,13 @@ func TestUnexplained(t *testing.T) {
 		"a timeout is no reset": {[]Failure{{1, 2, context.DeadlineExceeded}, reset(1, 2)}, 1, 1},
 		"refused is no reset":   {[]Failure{{1, 2, syscall.ECONNREFUSED}}, 3, 1},
 	} {
-		if got := (Record{Failed: test.failed}).Unexplained(test.moves); len(got) != test.want {
+		if got := (Record{Failed: test.failed}).Unexplained(test.moves, Reset); len(got) != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+	late := Failure{1, 2, fmt.Errorf("greet: %w", ErrLate)}
+	if got := (Record{Failed: []Failure{late, reset(1, 2)}}).Unexplained(1, Late); len(got) != 1 || Late(got[0].Err) {
+		t.Errorf("a move that is planned makes connections late, and resets none: %v", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,10 @@ const (
 	greeting = "hello"
 	again    = "again"
 )
+
+// ErrLate is of a connection that was made, but a second late: the acknowledgement of the
+// client was lost, so the server repeated its answer.
+var ErrLate = errors.New("the server repeated its answer to the handshake")
 
 // lossTime is a little less than the time after which the kernel repeats a first packet
 // that was lost.
@@ -64,7 +69,7 @@ func greet(ctx context.Context, connect connector, to netip.AddrPort) error {
 		return err
 	}
 	if string(said) != greeting {
-		return fmt.Errorf("the server at %s repeated its answer to the handshake and says %q", to, said)
+		return fmt.Errorf("%w: %s says %q", ErrLate, to, said)
 	}
 	return nil
 }
@@ -96,8 +101,8 @@ func dial(ctx context.Context, connect connector, to netip.AddrPort) (net.Conn, 
 	// milliseconds: it was not lost.
 	if took := time.Since(began); took > lossTime {
 		if err := repeated(conn); err != nil {
-			_ = conn.Close()
-			return nil, fmt.Errorf("dial tcp %s: %w, and it took %v", to, err, took.Round(time.Millisecond))
+			defer conn.Close()
+			return nil, fmt.Errorf("dial tcp %s from %s: %w, and it took %v", to, conn.LocalAddr(), err, took.Round(time.Millisecond))
 		}
 	}
 	return conn, nil

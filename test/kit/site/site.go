@@ -169,7 +169,7 @@ func Aside(s *corev1.Service) *discoveryv1.EndpointSlice {
 }
 
 // Client returns a client for all kinds of a cluster that is up.
-func Client(c *sandbox.Cluster) (kube.Client, error) {
+func Client(c *sandbox.Cluster) (kube.WithWatch, error) {
 	config, err := c.RESTConfig()
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func Client(c *sandbox.Cluster) (kube.Client, error) {
 			return nil, err
 		}
 	}
-	return kube.New(config, kube.Options{Scheme: s})
+	return kube.NewWithWatch(config, kube.Options{Scheme: s})
 }
 
 // Await waits until the condition holds, and returns its last error otherwise.
