@@ -254,7 +254,7 @@ func TestConnectionsSurviveMovesWithIptables(t *testing.T) {
 	b := x.moved(a)
 	x.begin(b, idle, steady, packets, 0)
 	x.alive("after a cordon", isIdle)
-	if failed := beyondMove(connections()); len(failed) > 0 {
+	if failed := beyondHandOver(connections()); len(failed) > 0 {
 		t.Errorf("new connections failed: %v", failed)
 	}
 	x.ownedBy(a)

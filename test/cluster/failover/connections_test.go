@@ -266,7 +266,7 @@ func TestConnectionsSurviveMoves(t *testing.T) {
 	b := x.moved(a)
 	x.begin(b, idle, steady, packets, 4<<20)
 	x.alive("after a cordon", isIdle)
-	if failed := beyondMove(connections()); len(failed) > 0 {
+	if failed := beyondHandOver(connections()); len(failed) > 0 {
 		t.Errorf("new connections failed: %v", failed)
 	}
 	eventually(t, func() error { return x.toldCarried(a, b, 2*each) })

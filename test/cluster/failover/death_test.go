@@ -32,7 +32,7 @@ func TestCableCut(t *testing.T) {
 				t.Errorf("after the cable of %s was healed %s has the addresses, not %s", former, owner, next)
 			}
 			answers()
-			if failed := beyondMove(connections()); len(failed) > 0 {
+			if failed := connections(); len(failed) > 0 {
 				t.Errorf("connections failed: %v", failed)
 			}
 		})

@@ -29,7 +29,7 @@ func TestAgentTerminated(t *testing.T) {
 		t.Errorf("%s still has the addresses", former)
 	}
 	answers()
-	if failed := beyondMove(connections()); len(failed) > 0 {
+	if failed := beyondHandOver(connections()); len(failed) > 0 {
 		t.Errorf("connections failed: %v", failed)
 	}
 	if left := onHost(t, former, "nft", "list", "tables"); strings.Contains(left, "fairlead") {
@@ -64,7 +64,7 @@ func TestNodeCordoned(t *testing.T) {
 		t.Errorf("after %s was uncordoned %s has the addresses, not %s", former, owner, next)
 	}
 	answers()
-	if failed := beyondMove(connections()); len(failed) > 0 {
+	if failed := beyondHandOver(connections()); len(failed) > 0 {
 		t.Errorf("connections failed: %v", failed)
 	}
 }
@@ -86,7 +86,7 @@ func TestAgentUpgraded(t *testing.T) {
 		}
 		owner = w.settled()
 	}
-	if failed := beyondMove(connections()); len(failed) > 0 {
+	if failed := connections(); len(failed) > 0 {
 		t.Errorf("connections failed: %v", failed)
 	}
 	answers()
@@ -112,7 +112,7 @@ func TestAgentUpgradedWithoutAPIServer(t *testing.T) {
 		t.Errorf("after an upgrade %s has the addresses, not %s", now, owner)
 	}
 	answers()
-	if failed := beyondMove(connections()); len(failed) > 0 {
+	if failed := connections(); len(failed) > 0 {
 		t.Errorf("connections failed: %v", failed)
 	}
 }
@@ -129,7 +129,7 @@ func TestAgentKilledWithSuccessor(t *testing.T) {
 	if now := w.settled(); now != owner {
 		t.Errorf("after the agent of %s was followed by another %s has the addresses", owner, now)
 	}
-	if failed := beyondMove(connections()); len(failed) > 0 {
+	if failed := connections(); len(failed) > 0 {
 		t.Errorf("connections failed: %v", failed)
 	}
 }

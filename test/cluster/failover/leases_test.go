@@ -124,7 +124,7 @@ func TestLeases(t *testing.T) {
 		if w.settled() == former {
 			t.Errorf("%s still has the addresses", former)
 		}
-		if failed := beyondMove(connections()); len(failed) > 0 {
+		if failed := beyondHandOver(connections()); len(failed) > 0 {
 			t.Errorf("connections failed: %v", failed)
 		}
 		agentsRun(t, nodes...)

@@ -171,7 +171,7 @@ func TestMetalLB(t *testing.T) {
 	if owner = w.settled(); owner == former {
 		t.Errorf("%s still has the address", former)
 	}
-	if failed := beyondMove(connections()); len(failed) > 0 {
+	if failed := beyondHandOver(connections()); len(failed) > 0 {
 		t.Errorf("connections failed: %v", failed)
 	}
 	awaitL2Status(t, "web", owner)

@@ -295,8 +295,14 @@ func greet(ctx context.Context, addr netip.Addr, port uint16) error {
 	return kit.Greet(ctx, cluster, netip.AddrPortFrom(addr, port))
 }
 
-// beyondMove returns the failures that one move of each address does not explain.
-func beyondMove(failed []failure) (out []failure) {
+// beyondMove returns the failures that one move of each address does not explain: one that
+// nobody has planned may reset connections that are under way.
+func beyondMove(failed []failure) []failure { return beyond(failed, kit.Reset) }
+
+// beyondHandOver is beyondMove where the former node knew of the move: nothing is reset.
+func beyondHandOver(failed []failure) []failure { return beyond(failed, kit.Late) }
+
+func beyond(failed []failure, may func(error) bool) (out []failure) {
 	records := map[netip.AddrPort]kit.Record{}
 	for _, f := range failed {
 		r := records[f.to]
@@ -304,7 +310,7 @@ func beyondMove(failed []failure) (out []failure) {
 		records[f.to] = r
 	}
 	for to, r := range records {
-		for _, f := range r.Unexplained(1) {
+		for _, f := range r.Unexplained(1, may) {
 			out = append(out, failure{to, f})
 		}
 	}

@@ -2,24 +2,22 @@ package failover
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
 	"fairlead.io/sandbox"
+	"fairlead.io/test/kit/site"
 )
 
 // deaf has a node not hear the gossip of others until the test ends or the
 // returned function is called.
 func deaf(t *testing.T, node string, others ...string) (heal func()) {
 	t.Helper()
-	rules := "add table inet deaf\nadd chain inet deaf input { type filter hook input priority -300; }\n"
-	for _, other := range others {
-		rules += fmt.Sprintf("add rule inet deaf input ip saddr 10.77.0.1%s meta l4proto { tcp, udp } th dport 7947 drop\n", other[len(other)-1:])
-		rules += fmt.Sprintf("add rule inet deaf input ip saddr 10.77.0.1%s meta l4proto { tcp, udp } th sport 7947 drop\n", other[len(other)-1:])
+	end, err := site.Deaf(t.Context(), cluster, node, others...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	onHost(t, node, "nft", rules)
-	heal = func() { _, _ = cluster.Exec(context.Background(), node, "nft", "delete table inet deaf") }
+	heal = func() { _ = end(context.Background()) }
 	t.Cleanup(heal)
 	return heal
 }

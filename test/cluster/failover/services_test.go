@@ -30,7 +30,7 @@ func TestSingleFamilies(t *testing.T) {
 			if owner := w.settled(); owner == former {
 				t.Errorf("%s still has the address", former)
 			}
-			if failed := beyondMove(connections()); len(failed) > 0 {
+			if failed := beyondHandOver(connections()); len(failed) > 0 {
 				t.Errorf("connections failed: %v", failed)
 			}
 		})

@@ -197,27 +197,7 @@ func (w *world) owners(addrs ...netip.Addr) (map[netip.Addr]string, error) {
 // interfaces returns the addresses of pools that are on interfaces, and of which
 // nodes.
 func interfaces() (map[netip.Addr][]string, error) {
-	where := map[netip.Addr][]string{}
-	for _, node := range nodes {
-		out, err := cluster.Exec(context.Background(), node, "ip", "-o", "address")
-		if err != nil {
-			if strings.Contains(err.Error(), "it does not run") {
-				continue
-			}
-			return nil, err
-		}
-		for line := range strings.Lines(string(out)) {
-			fields := strings.Fields(line)
-			if len(fields) < 4 {
-				continue
-			}
-			prefix, err := netip.ParsePrefix(fields[3])
-			if err == nil && prefix.IsSingleIP() && !prefix.Addr().IsLoopback() {
-				where[prefix.Addr()] = append(where[prefix.Addr()], node)
-			}
-		}
-	}
-	return where, nil
+	return site.OnInterfaces(context.Background(), cluster, nodes...)
 }
 
 // settled waits until everything is as it should be, sees that it stays so, and

@@ -184,7 +184,7 @@ func connected(t *testing.T, way string, c *client.Connections, moves int, outag
 	t.Helper()
 	for _, r := range c.Stop() {
 		t.Logf("%s: %s: %d connections made, longest gap %v, failed: %v", way, r.To, len(r.Made), r.Gap.Round(time.Millisecond), r.Failed)
-		if failed := r.Unexplained(moves); len(failed) > 0 || r.Outage() > outage {
+		if failed := r.Unexplained(moves, client.Reset); len(failed) > 0 || r.Outage() > outage {
 			t.Errorf("%s: %s: longest outage %v, failed: %v", way, r.To, r.Outage(), failed)
 		}
 	}
