@@ -14,7 +14,9 @@ GOTEST := CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -shuffle=on -timeo
 # detector needs several times as much.
 UNRACED := ^Test(Simulated|StreamsWithoutTheKey)
 FUZZTIME := 60s
-.PHONY: help build plugin kube image up down docs test conformance fuzz mutants bench reproduce check generate clean gcc qemu wget
+MINORS := $(filter-out go,$(patsubst kube/%.mod,%,$(wildcard kube/*.mod)))
+ON_API_SERVER := ./test/api/... ./sandbox ./internal/apikinds ./internal/agent/metallb ./internal/agent/sources
+.PHONY: help build plugin kube image up down docs test minors conformance soak fuzz mutants bench reproduce check generate clean gcc qemu wget
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +49,14 @@ test: check kube gcc ## run all checks and tests, on a real API server and on re
 	$(GOTEST) -run '$(UNRACED)' ./internal/member
 	trap 'bin/sandbox down --name fairlead-tests' EXIT; FAIRLEAD_KEEP_CLUSTER=1 $(GOTEST) -race -p 1 ./test/cluster/...
 
+# make test runs them against kube/go.mod, with the race detector.
+minors: build ## run the suites on an API server against the older versions of Kubernetes in kube/ (MINORS=1.36: only that one; ten minutes more the first time)
+	@all=; for minor in $(MINORS); do export FAIRLEAD_KUBERNETES=$$minor; bin/sandbox kube bin/$$minor || exit; \
+		version=$$(bin/$$minor/kubectl version --client | sed -n 's/^Client Version: v/Kubernetes /p'); echo "$$version"; \
+		$(TOOL) gotestsum --format pkgname -- -shuffle=on -count=1 -timeout 30m $(ON_API_SERVER) && result=passed || result=failed; \
+		all+="$$version: $$result"$$'\n'; done; \
+	echo; echo -n "$$all"; [[ $$all != *failed* ]]
+
 fuzz: ## run each fuzz target of the tree for FUZZTIME (60s)
 	@set -o pipefail; targets=0; inputs=0; while IFS=: read -r file _ name; do \
 		out=$$(go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" </dev/null | tee /dev/stderr) || exit 1; \
@@ -62,6 +72,9 @@ bench: kube ## run the benchmarks
 
 conformance: kube wget ## run Kubernetes' own tests of load balancers (ten minutes; ANNOUNCE=layer2 or bgp: one of them; SLOW=1: slow tests, too, hours)
 	go run ./test/conformance $(if $(ANNOUNCE),-announce $(ANNOUNCE)) $(if $(SLOW),-slow)
+
+soak: kube ## break a real cluster at random for MINUTES (30), with traffic, and fail if clients notice more than they may (SEED repeats an order of faults)
+	go run ./test/soak -minutes $(or $(MINUTES),30) -seed $(or $(SEED),0)
 
 reproduce: qemu ## build a release twice, compare, and start its images (minutes; not part of make test)
 	go run ./test/reproduce
