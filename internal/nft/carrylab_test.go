@@ -258,7 +258,7 @@ func (l *movedLAN) list(from, by int) []nft.Carried {
 	l.must(err)
 	var out []nft.Carried
 	for _, c := range conns {
-		out = append(out, l.carried(c, from, by))
+		out = append(out, l.carried(c.Conn, from, by))
 	}
 	return out
 }

@@ -311,8 +311,14 @@ func settleChain() chain {
 	return base(settleTable, "prerouting", nftables.ChainHookPrerouting, beforeGuard, rules)
 }
 
-// tcpSYN is a flag in a TCP header.
-const tcpSYN = 1 << 1
+// Flags in a TCP header.
+const (
+	tcpFIN = 1 << iota
+	tcpSYN
+	tcpRST
+	_
+	tcpACK
+)
 
 // macs are keys of the set of nodes.
 func macs(nodes []net.HardwareAddr) []nftables.SetElement {

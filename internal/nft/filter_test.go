@@ -150,7 +150,6 @@ func TestOnlyServicePortsAreReachable(t *testing.T) {
 			{"a port nobody has on a VIP", l.client, "tcp", vip[f], 9999, 0},
 			{"a port nobody has on a VIP", l.client, "udp", vip[f], 9999, 0},
 			{"a NodePort on a VIP", l.client, "tcp", vip[f], nodePort, 0},
-			{"a Service port that the proxy does not know", l.client, "udp", vip[f], 53, 0},
 			{"a NodePort", l.client, "tcp", own[f], nodePort, pod},
 			{"a NodePort, from the node", l.node, "tcp", own[f], nodePort, pod},
 			{"the node's own port", l.client, "tcp", own[f], ssh, ssh},
@@ -165,21 +164,6 @@ func TestOnlyServicePortsAreReachable(t *testing.T) {
 			if out, err := from.Try("ping", "-c", "1", "-W", "5", vip[f].String()); err != nil {
 				t.Errorf("ping from the %s: %v\n%s", from.Name, err, out)
 			}
-		}
-	})
-}
-
-// While kube-proxy's table is missing, a Service port must not lead to what the
-// node itself has on it.
-func TestServicePortIsRefusedWithoutAProxy(t *testing.T) {
-	l := filtered(t)
-	eachFamily(t, func(t *testing.T, f lb.Family) {
-		l.node.Run("nft", "delete", "table", map[lb.Family]string{lb.IPv4: "ip", lb.IPv6: "ip6"}[f], "proxy")
-		if got := l.reach(l.client, "tcp", vip[f], servicePort); got != 0 {
-			t.Errorf("answer from %d", got)
-		}
-		if got := l.reach(l.client, "tcp", own[f], servicePort); got != servicePort {
-			t.Errorf("the node's own port: answer from %d", got)
 		}
 	})
 }

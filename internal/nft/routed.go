@@ -13,13 +13,15 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// forward refuses what nobody has translated of packets that routers send here: an address
-// by BGP is on no interface, so such a packet would go back to the router, and come again.
-// Echo requests are refused, too: nobody but a pod could answer. (Clients take "host
+// forward keeps here what nobody has translated of packets to Services: a client that has not
+// heard that an address moved still sends to this node. It refuses the rest of what routers send
+// here: an address by BGP is on no interface, so such a packet would go back to the router, and
+// come again. Echo requests are refused, too: nobody but a pod could answer. (Clients take "host
 // unreachable" for a fault that may pass, and wait. So that is not the answer.)
 func forward() [][]expr.Any {
 	var rules [][]expr.Any
 	for _, f := range lb.Families {
+		rules = append(rules, untranslated(f)...)
 		to := rule(nfproto(f), destination(f, regKey), in(routed[f], regKey))
 		rules = append(rules,
 			rule(to, protocol(unix.IPPROTO_TCP), counter(), reject(unix.NFT_REJECT_TCP_RST, 0)),

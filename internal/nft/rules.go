@@ -181,7 +181,7 @@ func offered(f lb.Family) [][]expr.Any {
 	}
 }
 
-// input refuses what nobody has translated or taken: a VIP is no address of the
+// input keeps out what nobody has translated or taken: a VIP is no address of the
 // node's own services. First it is the fence for IPv6: neighbour solicitations
 // are let in only where the node is to answer.
 func input() [][]expr.Any {
@@ -191,9 +191,25 @@ func input() [][]expr.Any {
 		rule(icmp6(ndSolicit), ndTarget(regAddr), in(inetPublished, regAddr), counter(), drop()),
 	}
 	for _, f := range lb.Families {
+		rules = append(rules, untranslated(f)...)
 		rules = append(rules, rule(nfproto(f), destination(f, regKey), in(vips[f], regKey), goTo("refuse")))
 	}
 	return rules
+}
+
+// untranslated drops what would begin a connection to a Service's port for which kube-proxy
+// has no rule yet. The client sends it again, and most often kube-proxy has one then. If it were
+// refused or forwarded, the kernel would remember the connection as one without translation,
+// for up to two minutes, and refuse every later one from that port of the client.
+func untranslated(f lb.Family) (rules [][]expr.Any) {
+	to := rule(nfproto(f), destination(f, regKey), in(vips[f], regKey), ctState(expr.CtStateBitNEW))
+	const flags = tcpFIN | tcpSYN | tcpRST | tcpACK
+	first := rule(payload(expr.PayloadBaseTransportHeader, 13, 1, regKey), masked([]byte{flags}, []byte{0}), equals(tcpSYN))
+	return [][]expr.Any{
+		rule(to, protocol(unix.IPPROTO_TCP), first, counter(), drop()),
+		rule(to, protocol(unix.IPPROTO_UDP), counter(), drop()),
+		rule(to, protocol(unix.IPPROTO_SCTP), counter(), drop()),
+	}
 }
 
 // output completes the fence for IPv6: neither an advertisement of a VIP nor a
