@@ -29,10 +29,13 @@ type fakeTracking struct {
 	conns []conntrack.Conn
 }
 
-func (f *fakeTracking) List(func(netip.Addr) bool, func(conntrack.Conn) conntrack.Rank) ([]conntrack.Conn, error) {
+func (f *fakeTracking) List(func(netip.Addr) bool, func(conntrack.Conn) conntrack.Rank) (out []conntrack.Tracked, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.conns, nil
+	for _, c := range f.conns {
+		out = append(out, conntrack.Tracked{Conn: c})
+	}
+	return out, nil
 }
 
 func (f *fakeTracking) set(conns ...conntrack.Conn) {

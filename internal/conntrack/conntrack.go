@@ -14,15 +14,23 @@ type Conn struct {
 	Client, Service netip.AddrPort
 }
 
+// Tracked is a connection as the kernel has it.
+type Tracked struct {
+	Conn
+	// Opening: the client has not acknowledged the answer to its first packet yet. Anybody who
+	// forges source addresses can make very many of these.
+	Opening bool
+}
+
 // Limit is how many connections List returns at most that are not Known. They are kept in memory
 // and sent to other nodes, and a table of the kernel may have millions.
 const Limit = 1 << 16
 
-// openingLimit is how many of them may be in the middle of being opened. A flood of forged
-// requests has very many, and must not take the place of connections that are open.
-const openingLimit = 1 << 10
+// OpeningLimit is how many of each address List returns at most that are being opened and not
+// Known. They never take the place of others.
+const OpeningLimit = 1 << 8
 
-var limit, mostOpening = Limit, openingLimit // less in tests
+var limit, openingLimit = Limit, OpeningLimit // less in tests
 
 // ErrTooMany says that there are more than Limit connections.
 var ErrTooMany = fmt.Errorf("more than %d connections", Limit)
@@ -41,16 +49,18 @@ const (
 
 // List reads the table once and returns the connections to addresses for which of is true,
 // in no order. It returns those that go on: TCP from the first answer to the last
-// acknowledgement, and UDP; both only if an answer was seen. Of those whose opening the client
-// has not acknowledged yet, it leaves out what is more than a thousand. Connections in zones
-// other than the default one are not a Service's. Rank may be nil: all are Other.
+// acknowledgement, and UDP; both only if an answer was seen. Connections in zones other than the
+// default one are not a Service's. Rank may be nil: all are Other.
 //
-// With ErrTooMany it returns Limit of them, besides those that are Known.
-func List(of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, error) { return ListIn(0, of, rank) }
+// With ErrTooMany it returns Limit of them, besides those that are Known. That there are too many
+// that are being opened is no error.
+func List(of func(netip.Addr) bool, rank func(Conn) Rank) ([]Tracked, error) {
+	return ListIn(0, of, rank)
+}
 
 // ListIn is List in the network namespace of a file descriptor; 0 is the calling thread's.
 // Entering a namespace takes CAP_SYS_ADMIN.
-func ListIn(netns int, of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, error) {
+func ListIn(netns int, of func(netip.Addr) bool, rank func(Conn) Rank) ([]Tracked, error) {
 	c, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netns})
 	if err != nil {
 		return nil, fmt.Errorf("open connection tracking: %w", err)
@@ -66,13 +76,13 @@ func ListIn(netns int, of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, 
 	if err != nil {
 		return nil, fmt.Errorf("read connection tracking: %w", err)
 	}
-	var found picked
+	found := picked{opening: map[netip.Addr]int{}}
 	for m, err := range c.ReceiveIter() {
 		if err != nil {
 			return nil, fmt.Errorf("read connection tracking: %w", err)
 		}
 		if e, ok := decode(uint16(m.Header.Type), m.Data, of); ok && e.goesOn() {
-			found.add(e.Conn, e.opening(), rank)
+			found.add(Tracked{e.Conn, e.opening()}, rank)
 		}
 	}
 	return found.all, found.err
@@ -80,28 +90,33 @@ func ListIn(netns int, of func(netip.Addr) bool, rank func(Conn) Rank) ([]Conn, 
 
 // picked are the connections that List returns.
 type picked struct {
-	all     []Conn
-	others  int
-	opening int // of the others
-	err     error
+	all      []Tracked
+	others   int                // that are open
+	opening  map[netip.Addr]int // others that are not, of each address; no more than limit in all
+	openings int
+	err      error
 }
 
-func (p *picked) add(c Conn, opening bool, rank func(Conn) Rank) {
+func (p *picked) add(c Tracked, rank func(Conn) Rank) {
 	r := Other
 	if rank != nil {
-		r = rank(c)
+		r = rank(c.Conn)
 	}
+	to := c.Service.Addr()
 	switch {
-	case r == Unwanted, r == Other && opening && p.opening == mostOpening:
+	case r == Unwanted:
 		return
-	case r == Other && p.others == limit:
+	case r == Known:
+	case c.Opening && (p.opening[to] == openingLimit || p.openings == limit):
+		return
+	case c.Opening:
+		p.opening[to]++
+		p.openings++
+	case p.others == limit:
 		p.err = ErrTooMany
 		return
-	case r == Other:
+	default:
 		p.others++
-		if opening {
-			p.opening++
-		}
 	}
 	p.all = append(p.all, c)
 }

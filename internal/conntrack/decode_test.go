@@ -134,7 +134,7 @@ func TestPicked(t *testing.T) {
 	var p picked
 	for i := range uint16(20) {
 		c := Conn{Protocol: unix.IPPROTO_TCP, Client: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), i)}
-		p.add(c, false, func(c Conn) Rank {
+		p.add(Tracked{Conn: c}, func(c Conn) Rank {
 			switch port := c.Client.Port(); {
 			case port < 4:
 				return Unwanted
@@ -153,46 +153,25 @@ func TestPicked(t *testing.T) {
 	}
 }
 
-// A flood of connections that nobody ever opens takes no place of those that are open.
+// A flood of connections that nobody ever opens takes no place of those that are open, nor of
+// those that are being opened to another address.
 func TestOpeningIsLimited(t *testing.T) {
 	t.Cleanup(SetLimit(3))
 	t.Cleanup(SetOpeningLimit(2))
-	conn := func(port uint16) Conn {
-		return Conn{Protocol: unix.IPPROTO_TCP, Client: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port)}
+	conn := func(to string, port uint16) Conn {
+		return Conn{Protocol: unix.IPPROTO_TCP, Client: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port), Service: netip.MustParseAddrPort(to)}
 	}
-	var p picked
+	const flooded, other = "198.51.100.1:80", "198.51.100.2:80"
+	p := picked{opening: map[netip.Addr]int{}}
 	for port := range uint16(10) {
-		p.add(conn(port), true, nil)
+		p.add(Tracked{conn(flooded, port), true}, nil)
 	}
-	p.add(conn(10), false, nil)
-	p.add(conn(11), true, func(Conn) Rank { return Known })
-	if want := []Conn{conn(0), conn(1), conn(10), conn(11)}; !slices.Equal(p.all, want) || p.err != nil {
+	p.add(Tracked{conn(flooded, 10), false}, nil)
+	p.add(Tracked{conn(flooded, 11), true}, func(Conn) Rank { return Known })
+	p.add(Tracked{conn(other, 12), true}, nil)
+	p.add(Tracked{conn(other, 13), true}, nil) // more than all together may be
+	want := []Tracked{{conn(flooded, 0), true}, {conn(flooded, 1), true}, {conn(flooded, 10), false}, {conn(flooded, 11), true}, {conn(other, 12), true}}
+	if !slices.Equal(p.all, want) || p.err != nil {
 		t.Errorf("listed are %v (%v), want %v", p.all, p.err, want)
-	}
-
-	told := teller{opening: map[Conn]bool{}}
-	entryOf := func(port uint16, state uint8) entry {
-		return entry{Conn: conn(port), status: seenReply, hasStatus: true, tcp: state}
-	}
-	for _, step := range []struct {
-		what  string
-		entry entry
-		tells bool
-	}{
-		{"the first is being opened", entryOf(0, tcpOpening), true},
-		{"the second, too", entryOf(1, tcpOpening), true},
-		{"the third is too many", entryOf(2, tcpOpening), false},
-		{"the second answers again", entryOf(1, tcpOpening), true},
-		{"the third is open", entryOf(2, tcpEstablished), true},
-		{"the first is open", entryOf(0, tcpEstablished), true},
-		{"there is room for a fourth", entryOf(3, tcpOpening), true},
-		{"but not for a fifth", entryOf(4, tcpOpening), false},
-		{"the second is refused", entryOf(1, tcpClose), true},
-		{"there is room for the fifth", entryOf(4, tcpOpening), true},
-	} {
-		change, tells := told.change(step.entry)
-		if tells != step.tells || tells && (change.Conn != step.entry.Conn || change.Gone != (step.entry.tcp == tcpClose)) {
-			t.Errorf("%s: told %t, %+v", step.what, tells, change)
-		}
 	}
 }

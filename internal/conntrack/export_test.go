@@ -7,11 +7,11 @@ func SetLimit(n int) (restore func()) {
 	return func() { limit = was }
 }
 
-// SetOpeningLimit replaces openingLimit.
+// SetOpeningLimit replaces OpeningLimit.
 func SetOpeningLimit(n int) (restore func()) {
-	was := mostOpening
-	mostOpening = n
-	return func() { mostOpening = was }
+	was := openingLimit
+	openingLimit = n
+	return func() { openingLimit = was }
 }
 
 // SetReceiveBuffer makes changes be lost earlier.

@@ -16,6 +16,8 @@ import (
 type Change struct {
 	// Conn goes on from now on, or still does.
 	Conn Conn
+	// Opening: only the client's acknowledgement is missing.
+	Opening bool
 	// Gone: it does not any more.
 	Gone bool
 	// Lost: Conn is not valid, and changes may be missing. List tells how things are.
@@ -65,9 +67,8 @@ func WatchIn(ctx context.Context, netns int, of func(netip.Addr) bool, changes f
 		}
 	}()
 	changes([]Change{{Lost: true}})
-	t := teller{opening: map[Conn]bool{}}
 	for {
-		some, err := t.collect(c, of)
+		some, err := collect(c, of)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -80,32 +81,19 @@ func WatchIn(ctx context.Context, netns int, of func(netip.Addr) bool, changes f
 	}
 }
 
-// teller decides what is told.
-type teller struct {
-	opening map[Conn]bool // those that were told and are not open yet
-}
-
-// change is what an entry means for those who are told. Of connections that are being opened,
-// it tells of no more than a listing has.
-func (t teller) change(e entry) (c Change, ok bool) {
+// change is what an entry means for those who are told.
+func (e entry) change() (c Change, ok bool) {
 	switch {
-	case e.opening() && !t.opening[e.Conn] && len(t.opening) >= mostOpening:
-		return Change{}, false
-	case e.opening():
-		t.opening[e.Conn] = true
-		return Change{Conn: e.Conn}, true
 	case e.goesOn():
-		delete(t.opening, e.Conn)
-		return Change{Conn: e.Conn}, true
+		return Change{Conn: e.Conn, Opening: e.opening()}, true
 	case e.ended():
-		delete(t.opening, e.Conn)
 		return Change{Conn: e.Conn, Gone: true}, true
 	}
 	return Change{}, false
 }
 
 // collect waits for a change, and takes those that follow it soon.
-func (t teller) collect(c *netlink.Conn, of func(netip.Addr) bool) (some []Change, err error) {
+func collect(c *netlink.Conn, of func(netip.Addr) bool) (some []Change, err error) {
 	if err := c.SetReadDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
@@ -115,7 +103,6 @@ func (t teller) collect(c *netlink.Conn, of func(netip.Addr) bool) (some []Chang
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
 			some = append(some, Change{Lost: true})
-			clear(t.opening) // the end of some may be among what was lost
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return some, nil
 		case err != nil:
@@ -126,7 +113,7 @@ func (t teller) collect(c *netlink.Conn, of func(netip.Addr) bool) (some []Chang
 			if !ok {
 				continue
 			}
-			if change, told := t.change(e); told {
+			if change, told := e.change(); told {
 				some = append(some, change)
 			}
 		}

@@ -24,6 +24,9 @@ const (
 	// rereadLost is the least time between readings because changes were lost: on a busy node,
 	// more may be lost during each.
 	rereadLost = time.Second
+	// maxOpening is how many connections of an address are listed that are being opened. Anybody
+	// who forges source addresses can have more, which must not take the place of others.
+	maxOpening = 1 << 8
 )
 
 // Lister is the side of a former node: it knows the connections that this node has, and lists
@@ -49,10 +52,11 @@ type Lister struct {
 // table has the connections of one address.
 type table struct {
 	conns   map[conntrack.Conn]bool
-	changes uint64    // of conns
-	read    time.Time // when the last reading began; zero: none has ended yet
-	pinned  bool      // known, though nobody asks
-	lost    bool      // changes were
+	opening map[conntrack.Conn]bool // those of conns that are not open yet
+	changes uint64                  // of conns
+	read    time.Time               // when the last reading began; zero: none has ended yet
+	pinned  bool                    // known, though nobody asks
+	lost    bool                    // changes were
 }
 
 // asker is a node that asks.
@@ -146,10 +150,49 @@ func (l *Lister) Askers() []string { return slices.Sorted(maps.Keys(l.askers)) }
 func (l *Lister) table(addr netip.Addr) *table {
 	t := l.tables[addr]
 	if t == nil {
-		t = &table{conns: map[conntrack.Conn]bool{}}
+		t = newTable()
 		l.tables[addr] = t
 	}
 	return t
+}
+
+func newTable() *table {
+	return &table{conns: map[conntrack.Conn]bool{}, opening: map[conntrack.Conn]bool{}}
+}
+
+// add adds a connection, or says that it is open by now, as far as there is room: one that is
+// open takes the place of one that is not. It returns whether the connection is in the table.
+func (t *table) add(c conntrack.Tracked) bool {
+	switch known := t.conns[c.Conn]; {
+	case known && !c.Opening:
+		delete(t.opening, c.Conn)
+		return true
+	case known:
+		return true
+	case c.Opening && (len(t.opening) >= maxOpening || len(t.conns) >= MaxListed):
+		return false
+	case len(t.conns) >= MaxListed && len(t.opening) == 0:
+		return false
+	case len(t.conns) >= MaxListed:
+		for other := range t.opening {
+			t.remove(other)
+			break
+		}
+	}
+	t.conns[c.Conn] = true
+	if c.Opening {
+		t.opening[c.Conn] = true
+	}
+	t.changes++
+	return true
+}
+
+func (t *table) remove(c conntrack.Conn) {
+	if t.conns[c] {
+		delete(t.conns, c)
+		delete(t.opening, c)
+		t.changes++
+	}
 }
 
 // tidy forgets tables that nobody needs.
@@ -210,27 +253,31 @@ func (l *Lister) Rank() func(conntrack.Conn) conntrack.Rank {
 
 // Read takes over what a reading has found that began at that time, of the addresses that were
 // followed then. What it has not found is gone, if it was known.
-func (l *Lister) Read(followed []netip.Addr, found []conntrack.Conn, begun time.Time) {
-	now := map[netip.Addr]map[conntrack.Conn]bool{}
+func (l *Lister) Read(followed []netip.Addr, found []conntrack.Tracked, begun time.Time) {
+	now := map[netip.Addr]*table{}
 	for _, addr := range followed {
-		now[addr] = map[conntrack.Conn]bool{}
+		now[addr] = newTable()
 	}
-	for _, known := range []bool{true, false} { // of too many, those that are listed already
-		for _, c := range found {
-			if of := now[c.Service.Addr()]; of != nil && l.Has(c) == known && len(of) < MaxListed && !l.Local(c.Client.Addr()) {
-				of[c] = true
+	// Of too many, those that are open, and of these the ones that are listed already.
+	for _, opening := range []bool{false, true} {
+		for _, known := range []bool{true, false} {
+			for _, c := range found {
+				if of := now[c.Service.Addr()]; of != nil && c.Opening == opening && l.Has(c.Conn) == known && !l.Local(c.Client.Addr()) {
+					of.add(c)
+				}
 			}
 		}
 	}
-	for addr, conns := range now {
+	for addr, found := range now {
 		t := l.tables[addr]
 		if t == nil {
 			continue
 		}
-		if !maps.Equal(t.conns, conns) {
-			t.conns = conns
+		if !maps.Equal(t.conns, found.conns) {
+			t.conns = found.conns
 			t.changes++
 		}
+		t.opening = found.opening
 		t.read = begun
 	}
 	changes := l.reading
@@ -240,21 +287,20 @@ func (l *Lister) Read(followed []netip.Addr, found []conntrack.Conn, begun time.
 
 // Change takes over changes.
 func (l *Lister) Change(changes []conntrack.Change) {
-	if l.reading != nil {
-		l.reading = append(l.reading, changes...)
-	}
 	for _, c := range changes {
 		t := l.tables[c.Conn.Service.Addr()]
-		if c.Lost || t == nil || t.conns[c.Conn] == !c.Gone {
-			continue
-		}
 		switch {
+		case c.Lost || t == nil:
+			continue
 		case c.Gone:
-			delete(t.conns, c.Conn)
-			t.changes++
-		case len(t.conns) < MaxListed && !l.Local(c.Conn.Client.Addr()):
-			t.conns[c.Conn] = true
-			t.changes++
+			t.remove(c.Conn)
+		case l.Local(c.Conn.Client.Addr()):
+			continue
+		case !t.add(conntrack.Tracked{Conn: c.Conn, Opening: c.Opening}) && c.Opening:
+			continue // nor may they fill the memory
+		}
+		if l.reading != nil {
+			l.reading = append(l.reading, c)
 		}
 	}
 }
@@ -280,8 +326,8 @@ func (l *Lister) Version(addr netip.Addr) uint64 {
 	return 0
 }
 
-// Listed is how many connections this node has of addresses that it does not announce and that
-// another node asks for.
+// Listed is how many open connections this node has of addresses that it does not announce and
+// that another node asks for.
 func (l *Lister) Listed() (n int) {
 	for addr, t := range l.tables {
 		if l.here[addr] {
@@ -289,7 +335,7 @@ func (l *Lister) Listed() (n int) {
 		}
 		for _, a := range l.askers {
 			if a.wants[addr] != nil {
-				n += len(t.conns)
+				n += len(t.conns) - len(t.opening)
 				break
 			}
 		}
@@ -359,6 +405,7 @@ func (l *Lister) part(addr netip.Addr, w *listing, listed *int, now time.Time) (
 		p.Final = !l.here[addr] && !t.read.Before(l.released[addr])
 		if !w.begun || w.changes != t.changes {
 			p.Add, p.Remove = difference(w.sent, t.conns)
+			slices.SortStableFunc(p.Add, func(a, b conntrack.Conn) int { return order(t.opening[a], t.opening[b]) }) // open ones first
 			p.Add = p.Add[:min(len(p.Add), MaxListed-*listed+len(p.Remove))]
 			*listed += len(p.Add) - len(p.Remove)
 		}
@@ -397,6 +444,17 @@ func difference(have, want map[conntrack.Conn]bool) (add, remove []conntrack.Con
 		}
 	}
 	return add, remove
+}
+
+// order puts what is not so before what is.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // cut takes as much off a part as there is room for. Only the last piece is Done.

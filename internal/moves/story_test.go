@@ -84,7 +84,7 @@ func (c *cluster) step() bool {
 		}
 		if n.lister.Unread(c.now) {
 			n.lister.Begin()
-			n.lister.Read(n.lister.Following(), slices.Collect(maps.Keys(n.has)), c.now)
+			n.lister.Read(n.lister.Following(), open(slices.Collect(maps.Keys(n.has))), c.now)
 		}
 		for to, w := range n.keeper.Wants(c.now, func() uint64 { c.stream++; return c.stream }) {
 			c.mail = append(c.mail, letter{name, to, w.Encode()})
@@ -437,7 +437,7 @@ func TestRank(t *testing.T) {
 	l.Local = func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
 	l.Want("b", Want{Stream: 1, Addresses: map[netip.Addr]uint64{vip4: 1}})
 	l.Begin()
-	l.Read(l.Following(), conns(vip4, 0, 3), time.Unix(1000, 0))
+	l.Read(l.Following(), open(conns(vip4, 0, 3)), time.Unix(1000, 0))
 	pod := conn(vip4, 1)
 	pod.Client = netip.MustParseAddrPort("10.0.0.1:1025")
 	rank := l.Rank()
@@ -489,7 +489,7 @@ func TestUnread(t *testing.T) {
 		t.Error("no reading is due")
 	}
 	l.Begin()
-	l.Read(l.Following(), conns(vip4, 0, 3), now)
+	l.Read(l.Following(), open(conns(vip4, 0, 3)), now)
 	if pages := l.Pages("b", nil, now); len(pages) != 1 || len(pages[0].Parts) != 1 || len(pages[0].Parts[0].Add) != 3 {
 		t.Errorf("after it: %+v", pages)
 	}

@@ -20,7 +20,7 @@ import (
 
 // Connections are those that the kernel tracks: package conntrack.
 type Connections interface {
-	List(of func(netip.Addr) bool, rank func(conntrack.Conn) conntrack.Rank) ([]conntrack.Conn, error)
+	List(of func(netip.Addr) bool, rank func(conntrack.Conn) conntrack.Rank) ([]conntrack.Tracked, error)
 	Watch(ctx context.Context, of func(netip.Addr) bool, changes func([]conntrack.Change)) error
 }
 

@@ -144,7 +144,7 @@ func (n *fakeNode) Ask(ctx context.Context, _ string, addr, _ netip.Addr, at net
 func (n *fakeNode) Close() {}
 
 // List and Watch are of Connections.
-func (n *fakeNode) List(of func(netip.Addr) bool, _ func(conntrack.Conn) conntrack.Rank) (out []conntrack.Conn, err error) {
+func (n *fakeNode) List(of func(netip.Addr) bool, _ func(conntrack.Conn) conntrack.Rank) (out []conntrack.Tracked, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.reads++; n.unread != nil {
@@ -152,7 +152,7 @@ func (n *fakeNode) List(of func(netip.Addr) bool, _ func(conntrack.Conn) conntra
 	}
 	for c := range n.conns {
 		if of(c.Service.Addr()) {
-			out = append(out, c)
+			out = append(out, conntrack.Tracked{Conn: c})
 		}
 	}
 	return out, nil

@@ -15,7 +15,7 @@ type Kernel struct{}
 var _ Connections = Kernel{}
 
 // List is conntrack.List.
-func (Kernel) List(of func(netip.Addr) bool, rank func(conntrack.Conn) conntrack.Rank) ([]conntrack.Conn, error) {
+func (Kernel) List(of func(netip.Addr) bool, rank func(conntrack.Conn) conntrack.Rank) ([]conntrack.Tracked, error) {
 	return conntrack.List(of, rank)
 }
 
