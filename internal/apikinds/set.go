@@ -2,6 +2,7 @@ package apikinds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -145,34 +146,32 @@ func (s *Set) WhenServed(ctx context.Context, failed string, begin func() error)
 }
 
 // Look begins to watch the kinds that have come. It waits for the API server: one
-// that is away does not say that there are none.
-func (s *Set) Look(ctx context.Context) error {
-	found := make([]sight, len(s.all))
-	var asking sync.WaitGroup
+// that is away does not say that there are none. A kind about which it says nothing delays
+// no other one.
+func (s *Set) Look(ctx context.Context) (err error) {
 	asked := newOnceEach(s.discovery)
-	for n, k := range s.all {
-		asking.Go(func() { found[n] = s.see(ctx, asked, k) })
+	seen := make(chan sight, len(s.all))
+	for _, k := range s.all {
+		go func() { seen <- s.see(ctx, asked, k) }()
 	}
-	asking.Wait()
-	for n, k := range s.all {
-		switch f := found[n]; {
+	for range s.all {
+		switch f := <-seen; {
 		case f.err != nil:
-			return f.err
+			err = errors.Join(err, f.err)
 		case f.known:
 		case !f.there:
-			s.miss(k, f.why)
+			s.miss(f.kind, f.why)
 		default:
-			if err := s.watch(ctx, k); err != nil {
-				return err
-			}
+			err = errors.Join(err, s.watch(ctx, f.kind))
 		}
 	}
-	return nil
+	return err
 }
 
 // sight is what the API server says about a kind: that it can be read, or why it cannot,
 // where it is served.
 type sight struct {
+	kind         compat.Kind
 	known, there bool // known: it was watched already
 	why          string
 	err          error
@@ -180,20 +179,20 @@ type sight struct {
 
 func (s *Set) see(ctx context.Context, asked *onceEach, k compat.Kind) sight {
 	if s.Has(k.GroupVersionKind) {
-		return sight{known: true}
+		return sight{kind: k, known: true}
 	}
 	if k.Group != "" {
 		if there, err := present(ctx, asked, k.GroupVersionKind); err != nil || !there {
-			return sight{err: err}
+			return sight{kind: k, err: err}
 		}
 	}
 	if !k.Unless.Empty() {
 		if newer, err := present(ctx, asked, k.Unless); err != nil || newer {
-			return sight{err: err}
+			return sight{kind: k, err: err}
 		}
 	}
 	why, err := refused(ctx, s.rest, resourceOf(&k))
-	return sight{there: why == "", why: why, err: err}
+	return sight{kind: k, there: why == "", why: why, err: err}
 }
 
 func (s *Set) watch(ctx context.Context, k compat.Kind) error {

@@ -129,22 +129,16 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	writer, err := newWriter(o.REST)
-	if err != nil {
-		return err
-	}
-	var early <-chan []lb.Service
-	if o.LeaderNamespace == "" && c.anyFromPools() { // nobody else writes addresses
-		early = listEarly(ctx, writer)
-	}
 	mgr, err := awaitManager(ctx, o, c, kinds)
 	if err != nil {
 		return apiretry.IgnoreEnd(ctx, err)
 	}
 	kinds.Cache = mgr.GetCache()
-	parts := newParts(ctx, o, c, kinds, mgr, writer)
-	parts.imports.early = early
-	for _, step := range parts.steps() {
+	writer, err := newWriter(o.REST)
+	if err != nil {
+		return err
+	}
+	for _, step := range newParts(ctx, o, c, kinds, mgr, writer).steps() {
 		if err := step(); err != nil {
 			return apiretry.IgnoreEnd(ctx, err)
 		}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -40,9 +39,6 @@ type importer struct {
 	services []*services
 	// first has the backends whose Services have no proofs yet.
 	first map[config.Backend]bool
-	// early is a list of Services that was begun when the process started; nil if
-	// another process may have written since.
-	early <-chan []lb.Service
 
 	mu   sync.Mutex
 	done bool
@@ -68,7 +64,7 @@ func (i *importer) WaitForSync(ctx context.Context) error {
 	var found []imported
 	for _, step := range []func() error{
 		func() error { return i.openWitnesses(ctx) },
-		func() (err error) { found, err = i.importFirst(ctx); return err },
+		func() (err error) { found, err = i.importAll(ctx); return err },
 		func() error { return i.closeWitnesses(ctx, found) },
 	} {
 		if err := i.untilDone(ctx, step); err != nil {
@@ -102,62 +98,11 @@ func (i *importer) untilDone(ctx context.Context, step func() error) error {
 // previous leader wrote last, and an address it gave must not be given again.
 // Services without an address come last, the oldest first.
 func (i *importer) importAll(ctx context.Context) ([]imported, error) {
-	all, err := loadBalancers(ctx, i.client)
+	all, err := i.loadBalancers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return i.importThese(ctx, all)
-}
-
-// importFirst is importAll, with the list that was begun early if that can be used.
-func (i *importer) importFirst(ctx context.Context) ([]imported, error) {
-	if all, ok := i.listedEarly(ctx); ok {
-		return i.importThese(ctx, all)
-	}
-	return i.importAll(ctx)
-}
-
-// listEarly begins to list Services while kinds are looked for and caches filled.
-func listEarly(ctx context.Context, from kubernetes.Interface) <-chan []lb.Service {
-	out := make(chan []lb.Service, 1)
-	go func() {
-		defer close(out)
-		if all, err := loadBalancers(ctx, from); err == nil {
-			out <- all
-		}
-	}()
-	return out
-}
-
-// listedEarly returns the list that was begun early, once, if the cache has the same
-// Services in the same versions. Otherwise something has changed since: an address may have
-// been written that the list does not have, or a Service deleted that it has.
-func (i *importer) listedEarly(ctx context.Context) ([]lb.Service, bool) {
-	if i.early == nil {
-		return nil, false
-	}
-	all, ok := <-i.early
-	i.early = nil
-	var cached corev1.ServiceList
-	if !ok || i.common.cache.List(ctx, &cached, client.UnsafeDisableDeepCopy) != nil {
-		return nil, false
-	}
-	versions := make(map[types.UID]string, len(all))
-	for n := range all {
-		versions[all[n].UID] = all[n].Version
-	}
-	same := 0
-	for n := range cached.Items {
-		s := &cached.Items[n]
-		if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
-			continue
-		}
-		if versions[s.UID] != s.ResourceVersion {
-			return nil, false
-		}
-		same++
-	}
-	return all, same == len(all)
 }
 
 // importThese imports all Services of type LoadBalancer.
@@ -249,10 +194,10 @@ func (i *importer) listServices(ctx context.Context, all []lb.Service) (out []im
 }
 
 // loadBalancers are all Services of that type.
-func loadBalancers(ctx context.Context, from kubernetes.Interface) (out []lb.Service, err error) {
+func (i *importer) loadBalancers(ctx context.Context) (out []lb.Service, err error) {
 	opts := metav1.ListOptions{Limit: importPage, FieldSelector: "spec.type=" + string(corev1.ServiceTypeLoadBalancer)}
 	for {
-		page, err := from.CoreV1().Services(metav1.NamespaceAll).List(ctx, opts)
+		page, err := i.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, opts)
 		if err != nil {
 			return nil, fmt.Errorf("list services: %w", err)
 		}
