@@ -34,7 +34,7 @@ func main() {
 		*seed = rand.Uint64N(1_000_000) + 1
 	}
 	fmt.Printf("seed %d\n", *seed)
-	// Its own name: the clusters of tests and benchmarks stay.
+	// Its own name: a cluster of make up stays.
 	cluster := &sandbox.Cluster{Name: "fairlead-soak"}
 	code := site.Main(context.Background(), cluster, func() int { // which takes it down, whatever happens
 		err := run(ctx, cluster, *binary, *seed, time.Duration(*minutes*float64(time.Minute)))

@@ -19,7 +19,7 @@ type Process struct {
 	Started time.Time
 	Cmd     *exec.Cmd
 	PID     int // of the program itself
-	log     *os.File
+	log     string // its name
 }
 
 // Launch starts a prepared command, with its log in a directory.
@@ -31,11 +31,11 @@ func launch(cmd *exec.Cmd, dir, name string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Cmd: cmd, log: log}
+	p := &Process{Cmd: cmd, log: log.Name()}
 	p.Cmd.Stdout, p.Cmd.Stderr = log, log
 	p.Started = time.Now()
-	if err := p.Cmd.Start(); err != nil {
-		return nil, errors.Join(err, log.Close(), os.Remove(log.Name()))
+	if err := errors.Join(p.Cmd.Start(), log.Close()); err != nil { // the program has it open
+		return nil, errors.Join(err, os.Remove(p.log))
 	}
 	p.PID = cmd.Process.Pid
 	return p, nil
@@ -50,13 +50,12 @@ func (p *Process) Stop(err *error) {
 			*err = fmt.Errorf("%w; the log of %s ends with:\n%s", *err, p.Cmd, strings.Join(lines[max(0, len(lines)-20):], "\n"))
 		}
 	}
-	_ = p.log.Close()
-	_ = os.Remove(p.log.Name())
+	_ = os.Remove(p.log)
 }
 
 // LogLines is what the process has written so far.
 func (p *Process) LogLines() ([]string, error) {
-	f, err := os.Open(p.log.Name())
+	f, err := os.Open(p.log)
 	if err != nil {
 		return nil, err
 	}

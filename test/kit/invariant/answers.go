@@ -12,11 +12,14 @@ import (
 type address struct {
 	owner    string // the one that answered alone; "" at first
 	disputed time.Time
+	disputes []time.Time          // when another one than the owner began to answer, of the last minute
 	last     map[string]time.Time // answer of each node
 
 	unanswered int       // questions in a row
 	since      time.Time // of the first of them
 	told       bool      // that nobody answers
+
+	unsettled bool // told that nobody has the address for long
 
 	both     time.Time // since when two answer, without a pause; zero: they do not
 	bothTold bool
@@ -71,6 +74,7 @@ func (c *Checker) heard(addr netip.Addr, a *address, node string, at time.Time) 
 	}
 	if a.disputed.IsZero() && node != a.owner {
 		a.disputed = at
+		a.disputes = append(slices.DeleteFunc(a.disputes, func(t time.Time) bool { return at.Sub(t) > time.Minute }), at)
 		c.note(at, fmt.Sprintf("%s is answered for by %s, until now by %s", addr, node, a.owner))
 	}
 	a.last[node] = at
@@ -113,6 +117,7 @@ func (c *Checker) settle(addr netip.Addr, a *address, now time.Time) {
 	for node, last := range a.last {
 		if now.Sub(last) < c.limits.Quiet {
 			if alone != "" {
+				c.undecided(addr, a, now)
 				return
 			}
 			alone = node
@@ -123,14 +128,25 @@ func (c *Checker) settle(addr netip.Addr, a *address, now time.Time) {
 	}
 	if alone != a.owner {
 		c.counts.Moves++
-		cause := ""
+		text := fmt.Sprintf("%s has moved from %s to %s", addr, a.owner, alone)
 		if c.uncovered(move, a.disputed, a.disputed.Add(1)) > 0 {
-			c.counts.Unprovoked++
-			cause = ", and no fault explains it"
+			c.broken(now, Moved, text)
+		} else {
+			c.note(now, text)
 		}
-		c.note(now, fmt.Sprintf("%s has moved from %s to %s%s", addr, a.owner, alone, cause))
 	}
-	a.owner, a.disputed = alone, time.Time{}
+	a.owner, a.disputed, a.unsettled = alone, time.Time{}, false
+}
+
+// flapping is how many times as long as an owner answers alone, it may take until there is one.
+const flapping = 4
+
+// undecided notices that nodes take an address from each other again and again.
+func (c *Checker) undecided(addr netip.Addr, a *address, now time.Time) {
+	if !a.unsettled && c.uncovered(move, a.disputed, now) > flapping*c.limits.Quiet {
+		a.unsettled = true
+		c.broken(now, Moved, fmt.Sprintf("%s moves to and fro:%s", addr, a.answerers(now)))
+	}
 }
 
 // silent notices that nobody answers.

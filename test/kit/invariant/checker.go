@@ -13,6 +13,7 @@ const (
 	TwoAnswer  = "two nodes answer for one address"
 	NoneAnswer = "nobody answers for an address"
 	Refused    = "a new connection failed"
+	Moved      = "an address moved without a reason"
 	TwoHold    = "two Services have one address"
 	Lost       = "a Service has lost its address"
 	Grows      = "something grows"
@@ -20,7 +21,7 @@ const (
 )
 
 // Rules in the order of the report.
-var Rules = []string{TwoAnswer, NoneAnswer, Refused, TwoHold, Lost, Grows, Other}
+var Rules = []string{TwoAnswer, NoneAnswer, Refused, Moved, TwoHold, Lost, Grows, Other}
 
 // Limits of what needs no window.
 type Limits struct {
@@ -79,15 +80,16 @@ type Checker struct {
 	doubles   map[netip.Addr]time.Time
 	missing   map[string]time.Time
 	series    map[string][]float64
+	excused   []excuse
 	counts    Counts
 	worst     Worst
 }
 
 // Counts of what was seen.
 type Counts struct {
-	Questions, Answers, Moves, Unprovoked int
-	Made, Failed, Reset, Late             int // connections; those that are not made are explained
-	ServiceChanges                        int
+	Questions, Answers, Moves int
+	Made, Failed, Reset, Late int // connections; those that are not made are explained
+	ServiceChanges            int
 }
 
 // Worst is the longest time of each that was seen.
@@ -263,6 +265,7 @@ func (c *Checker) Tick(now time.Time) {
 		c.silent(addr, a, now)
 	}
 	c.overdue(now)
+	c.excuse(now)
 	c.forget(now)
 }
 

@@ -59,19 +59,25 @@ func TestAnswers(t *testing.T) {
 		"one": {func(c *Checker) { answering(c, 0, 9000, "a") }, ""},
 		"a hand-over": {func(c *Checker) {
 			answering(c, 0, 3000, "a")
+			fault(c, 3000, 3000, Allowance{Move: time.Second})
 			answering(c, 3000, 4200, "a", "b")
 			answering(c, 4200, 9000, "b")
 		}, ""},
+		"a hand-over without a reason": {func(c *Checker) {
+			answering(c, 0, 3000, "a")
+			answering(c, 3000, 4200, "a", "b")
+			answering(c, 4200, 9000, "b")
+		}, Moved},
 		"two for too long": {func(c *Checker) {
 			answering(c, 0, 3000, "a")
 			answering(c, 3000, 6000, "a", "b")
 			answering(c, 6000, 9000, "b")
-		}, TwoAnswer},
+		}, TwoAnswer + ", " + Moved},
 		"two again": {func(c *Checker) {
 			answering(c, 0, 3000, "a", "b")
 			answering(c, 3000, 6000, "b")
 			answering(c, 6000, 9000, "a", "b")
-		}, TwoAnswer + ", " + TwoAnswer},
+		}, TwoAnswer + ", " + Moved + ", " + TwoAnswer},
 		"two, explained": {func(c *Checker) {
 			answering(c, 0, 3000, "a")
 			fault(c, 3000, 3000, Allowance{Two: 2 * time.Second})
@@ -91,6 +97,12 @@ func TestAnswers(t *testing.T) {
 			for ms := 0; ms < 9000; ms += 500 {
 				answering(c, ms, ms+500, []string{"a", "b"}[ms/500%2])
 			}
+		}, Moved},
+		"one after the other, explained": {func(c *Checker) {
+			fault(c, 0, 5000, Allowance{Move: 5 * time.Second})
+			for ms := 0; ms < 9000; ms += 500 {
+				answering(c, ms, ms+500, []string{"a", "b"}[ms/500%2])
+			}
 		}, ""},
 		"a short silence":       {func(c *Checker) { answering(c, 0, 3000, "a"); answering(c, 3000, 3900); answering(c, 3900, 9000, "a") }, ""},
 		"a silence":             {func(c *Checker) { answering(c, 0, 3000, "a"); answering(c, 3000, 4500); answering(c, 4500, 9000, "a") }, NoneAnswer},
@@ -98,14 +110,14 @@ func TestAnswers(t *testing.T) {
 		"silent from the start": {func(c *Checker) { answering(c, 0, 9000) }, NoneAnswer},
 		"a silence, explained": {func(c *Checker) {
 			answering(c, 0, 3000, "a")
-			fault(c, 3000, 4000, Allowance{Silence: 2 * time.Second})
+			fault(c, 3000, 4000, Allowance{Silence: 2 * time.Second, Move: 5 * time.Second})
 			answering(c, 3000, 6500)
 			answering(c, 6500, 9000, "b")
 		}, ""},
 		"a silence, explained too late": {func(c *Checker) {
 			answering(c, 0, 3000, "a")
 			answering(c, 3000, 4500)
-			fault(c, 4500, 4500, Allowance{Silence: 2 * time.Second})
+			fault(c, 4500, 4500, Allowance{Silence: 2 * time.Second, Move: time.Second})
 			answering(c, 4500, 9000, "b")
 		}, NoneAnswer},
 		"a fault that is not over": {func(c *Checker) {
@@ -122,8 +134,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Who answered alone for a while is the owner; a move is counted once, and so is one that
-// no fault explains.
+// Who answered alone for a while is the owner; a move is counted once, and is a breach if no
+// fault explains it.
 func TestMoves(t *testing.T) {
 	c := newChecker()
 	answering(c, 0, 2000, "a")
@@ -142,13 +154,13 @@ func TestMoves(t *testing.T) {
 	if _, alone := c.Owner(vip, at(9000)); alone {
 		t.Error("an answer of long ago counts")
 	}
-	if n := c.Counts(); n.Moves != 1 || n.Unprovoked != 0 {
-		t.Errorf("%d moves, %d without a cause", n.Moves, n.Unprovoked)
+	if n := c.Counts(); n.Moves != 1 || broken(c) != "" {
+		t.Errorf("%d moves, broken is %q", n.Moves, broken(c))
 	}
 	answering(c, 9000, 9500, "b")
 	answering(c, 9500, 12000, "a")
-	if n := c.Counts(); n.Moves != 2 || n.Unprovoked != 1 {
-		t.Errorf("%d moves, %d without a cause", n.Moves, n.Unprovoked)
+	if n := c.Counts(); n.Moves != 2 || broken(c) != Moved {
+		t.Errorf("%d moves, broken is %q", n.Moves, broken(c))
 	}
 	if w := c.TakeWorst(); w.Two < 300*time.Millisecond || w.Two > 900*time.Millisecond {
 		t.Errorf("two answered for %s", w.Two)
@@ -234,6 +246,30 @@ func TestConnections(t *testing.T) {
 	} {
 		c := newChecker()
 		if test.happens(c); broken(c) != test.want {
+			t.Errorf("%s: broken is %q, want %q", name, broken(c), test.want)
+		}
+	}
+}
+
+// A move explains a connection that was reset or late only if the address has moved.
+func TestExcuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		planned bool
+		err     error
+		to      string // who answers afterwards
+		want    string
+	}{
+		"reset, and moved":     {false, fmt.Errorf("read: %w", syscall.ECONNRESET), "b", ""},
+		"reset, and not moved": {false, fmt.Errorf("read: %w", syscall.ECONNRESET), "a", Refused},
+		"late, and moved":      {true, client.ErrLate, "b", ""},
+		"late, and not moved":  {true, client.ErrLate, "a", Refused},
+	} {
+		c := newChecker()
+		answering(c, 0, 2000, "a")
+		fault(c, 2000, 2100, Allowance{Move: 5 * time.Second, Planned: test.planned})
+		c.Connected(vip, at(2100), at(2200), test.err)
+		answering(c, 2200, 6000, test.to)
+		if broken(c) != test.want {
 			t.Errorf("%s: broken is %q, want %q", name, broken(c), test.want)
 		}
 	}
@@ -526,7 +562,7 @@ func TestJournal(t *testing.T) {
 	want := []string{
 		"    0.00s 192.0.2.1 is answered for by a",
 		"    1.10s 192.0.2.1 is answered for by b, until now by a",
-		"    2.25s 192.0.2.1 has moved from a to b, and no fault explains it",
+		"    2.25s BREACH: an address moved without a reason: 192.0.2.1 has moved from a to b",
 		"    4.05s BREACH: nobody answers for an address: 192.0.2.1: for 1.05s, of which 1.05s are not explained (11 questions); the last was b",
 		"    4.50s 192.0.2.1 is answered for again, by b, after 1.501s",
 		"    5.00s x has [192.0.2.1], had []",
@@ -551,6 +587,7 @@ func TestJournal(t *testing.T) {
 func TestAnswerers(t *testing.T) {
 	c := newChecker()
 	c.Answered(vip, "long ago", at(0))
+	fault(c, 5900, 5900, Allowance{Move: time.Second})
 	answering(c, 6000, 8000, "a", "b")
 	if got := c.Breaches(0); len(got) != 1 || got[0].Text != "192.0.2.1: for 1.6s: a 100ms ago b 0s ago" && got[0].Text != "192.0.2.1: for 1.6s: a 0s ago b 100ms ago" {
 		t.Errorf("%+v", got)

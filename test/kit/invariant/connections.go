@@ -29,11 +29,41 @@ func (c *Checker) Connected(addr netip.Addr, began, ended time.Time, err error) 
 		c.counts.Failed++
 	case client.Reset(err) && c.byMove(false, addr, began, ended):
 		c.counts.Reset++
+		c.excused = append(c.excused, excuse{addr, began, ended, err})
 	case client.Late(err) && c.byMove(true, addr, began, ended):
 		c.counts.Late++
+		c.excused = append(c.excused, excuse{addr, began, ended, err})
 	default:
-		c.broken(ended, Refused, fmt.Sprintf("%s: begun at %.2fs, ended after %s: %v", addr, began.Sub(c.began).Seconds(), ended.Sub(began).Round(time.Millisecond), err))
+		c.failed(excuse{addr, began, ended, err})
 	}
+}
+
+func (c *Checker) failed(e excuse) {
+	c.broken(e.ended, Refused, fmt.Sprintf("%s: begun at %.2fs, ended after %s: %v", e.addr, e.began.Sub(c.began).Seconds(), e.ended.Sub(e.began).Round(time.Millisecond), e.err))
+}
+
+// excuse is a connection that a move explains, if there was one.
+type excuse struct {
+	addr         netip.Addr
+	began, ended time.Time
+	err          error
+}
+
+// about is how long before or after a connection another node begins to answer if the address
+// moved meanwhile.
+const about = 2 * time.Second
+
+// excuse looks whether the addresses of connections that moves explain have moved.
+func (c *Checker) excuse(now time.Time) {
+	c.excused = slices.DeleteFunc(c.excused, func(e excuse) bool {
+		if now.Sub(e.ended) <= about {
+			return false
+		}
+		if !slices.ContainsFunc(c.address(e.addr).disputes, func(t time.Time) bool { return t.After(e.began.Add(-about)) && t.Before(e.ended.Add(about)) }) {
+			c.failed(e)
+		}
+		return true
+	})
 }
 
 func (c *Checker) madeAt(a *address, began time.Time) {

@@ -32,8 +32,8 @@ type target struct {
 
 // Times that faults are given.
 const (
-	// outage is how long nobody may answer after a death: twice what test/bench allows
-	// on a quiet machine.
+	// outage is how long nobody may answer after a death, besides the second that is allowed
+	// always and that test/bench allows on a quiet machine.
 	outage = 2 * time.Second
 	// aftermath is how long an address may move because of something.
 	aftermath = 8 * time.Second

@@ -21,7 +21,7 @@ import (
 // programs. But where a status is written by somebody else, or its pool says so, no
 // address moves.
 var controlFaults = []fault{
-	{Kind: Kind{Name: "API server killed", NoAPI: true, Least: time.Second, Most: 8 * time.Second}, struck: nothing, mended: moves,
+	{Kind: Kind{Name: "API server killed", NoAPI: true, Least: time.Second, Most: 8 * time.Second}, struck: nothing, mended: nothing,
 		strike: func(ctx context.Context, w *world, _ *target) error { return w.Cluster.Kill(ctx, sandbox.ControlHost) },
 		mend: func(ctx context.Context, w *world, _ *target) error {
 			return w.Cluster.Restart(ctx, sandbox.ControlHost)

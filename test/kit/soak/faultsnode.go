@@ -40,9 +40,9 @@ var nodeFaults = []fault{
 			return w.Agents[t.node].End(ctx, syscall.SIGTERM)
 		},
 		mend: startAgent},
-	{Kind: Kind{Name: "agent upgraded", Node: true, NeedsAPI: true}, ends: true, struck: planned,
+	{Kind: Kind{Name: "agent upgraded", Node: true, NeedsAPI: true}, ends: true, struck: nothing,
 		strike: func(ctx context.Context, w *world, t *target) error { return w.follow(ctx, t.node, syscall.SIGTERM) }},
-	{Kind: Kind{Name: "agent killed beside its successor", Node: true, NeedsAPI: true}, ends: true, struck: moves,
+	{Kind: Kind{Name: "agent killed beside its successor", Node: true, NeedsAPI: true}, ends: true, struck: nothing,
 		strike: func(ctx context.Context, w *world, t *target) error { return w.follow(ctx, t.node, syscall.SIGKILL) }},
 	{Kind: Kind{Name: "node cordoned", Node: true, NeedsAPI: true, Least: 200 * time.Millisecond, Most: 4 * time.Second}, struck: planned, mended: planned,
 		strike: func(ctx context.Context, w *world, t *target) error { return w.cordon(ctx, t.node, true) },

@@ -193,10 +193,10 @@ func (w *world) sameElements(ctx context.Context, before float64) (err error) {
 }
 
 // drained says whether connections are tracked although there is no traffic any more. A
-// fault may leave some behind, whose ends have met another node: they stay until the
-// kernel drops them.
+// fault may leave one behind, whose end has met another node: it stays until the
+// kernel drops it.
 func (w *world) drained(ctx context.Context) (err error) {
-	const few, fault = 10, 5
-	w.report.TrackedAfter, err = shrunk(ctx, tracked, 0, few+fault*float64(w.report.Happened()), w.tracked)
+	const few = 10
+	w.report.TrackedAfter, err = shrunk(ctx, tracked, 0, few+float64(w.report.Happened()), w.tracked)
 	return err
 }

@@ -79,7 +79,7 @@ func (r *Report) Print(out io.Writer) {
 	}{
 		{"connections made", c.Made}, {"connections that failed in the window of a fault", c.Failed}, {"connections reset in a move that nobody planned", c.Reset},
 		{"connections that were a second late in a planned move", c.Late},
-		{"questions for addresses", c.Questions}, {"answers", c.Answers}, {"addresses moved", c.Moves}, {"addresses moved without a fault", c.Unprovoked},
+		{"questions for addresses", c.Questions}, {"answers", c.Answers}, {"addresses moved", c.Moves},
 		{"changes of the addresses of Services", c.ServiceChanges},
 	} {
 		fmt.Fprintf(w, "%s\t%d\t\t\t\t\n", line.what, line.n)

@@ -170,6 +170,9 @@ func (w *world) gone(ctx context.Context) error {
 // replicas is how many controllers there are.
 const replicas = 2
 
+// crashed is the exit code of a Go program that panics.
+const crashed = 2
+
 // replica is a controller that is started again when it ends, as kubelet does.
 type replica struct {
 	world  *world
@@ -211,6 +214,9 @@ func (r *replica) again(cmd *exec.Cmd) {
 		return
 	}
 	r.world.check.Note(time.Now(), fmt.Sprintf("controller %d has ended (%v)", r.number, err))
+	if cmd.ProcessState.ExitCode() == crashed {
+		r.world.check.Broken(time.Now(), invariant.Other, fmt.Sprintf("controller %d has crashed", r.number))
+	}
 	pause(context.Background(), time.Second)
 	if err := r.start(); err != nil {
 		r.world.check.Broken(time.Now(), invariant.Other, fmt.Sprintf("start controller %d: %v", r.number, err))
