@@ -90,7 +90,7 @@ func (d *Daemons) Start(ctx context.Context, node string) (*Agent, error) {
 		return nil, err
 	}
 	go func() {
-		_, _ = cmd.Wait(), a.log.Close()
+		_ = cmd.Wait()
 		close(a.ended)
 	}()
 	return a, nil
