@@ -18,7 +18,7 @@ import (
 type Process struct {
 	Started time.Time
 	Cmd     *exec.Cmd
-	PID     int // of the program itself
+	PID     int    // of the program itself
 	log     string // its name
 }
 
