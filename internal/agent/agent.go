@@ -69,6 +69,7 @@ type agent struct {
 	refused map[netip.Addr]string
 	routing
 	connections
+	strays *strays
 	pending
 	reported
 
@@ -130,6 +131,8 @@ type parts struct {
 	excluded  *regexp.Regexp
 	// forwards says what kube-proxy forwards: nft.Forwards; nil if nobody knows.
 	forwards func(map[netip.Addr][]lb.Port) (forwarded map[netip.Addr]bool, known bool)
+	// removeStrays is conntrack.RemoveStrays; nil: nothing is removed.
+	removeStrays func(of func(netip.Addr) bool) (int, error)
 	// carrying keeps connections of addresses that move; nil: they are not kept. keep is for how
 	// long, unless a pool says, and grace how long those of this node are waited for.
 	carrying    *carrying.Carrying
@@ -151,6 +154,7 @@ func newAgent(background context.Context, p parts) *agent {
 		reported: reported{lostNodes: sets.New[string](), silent: map[netip.Addr]silence{}, speaking: map[netip.Addr]bool{}, silentBefore: map[netip.Addr]time.Time{}, nodeAddrs: map[netip.Addr]string{}},
 	}
 	a.connections = connections{carrying: p.carrying, keepDefault: p.keep, grace: p.grace, preparing: map[netip.Addr]preparation{}}
+	a.strays = &strays{log: p.log, remove: p.removeStrays}
 	if a.carrying != nil {
 		p.registry.MustRegister(newCarriedPackets(a.carrying))
 	}

@@ -29,6 +29,7 @@ func (a *agent) apply(now time.Time) {
 	}
 	a.forgetGone()
 	a.tables.write()
+	var raised []netip.Addr
 	for _, addr := range a.rising {
 		h := a.held[addr]
 		if h == nil || slices.Contains(falling, addr) {
@@ -38,12 +39,16 @@ func (a *agent) apply(now time.Time) {
 		if !a.raise(addr, h, now) {
 			continue
 		}
+		if len(before) == 0 {
+			raised = append(raised, addr)
+		}
 		a.tellRaised(addr, h)
 		a.announcer.Own(addr, h.ifaces)
 		if !slices.Equal(before, h.ifaces) {
 			a.reportRaised(addr, a.came[addr], now)
 		}
 	}
+	a.strays.of(&a.running, raised)
 	for _, addr := range falling {
 		a.lower(addr)
 	}

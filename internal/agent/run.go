@@ -24,6 +24,7 @@ import (
 	"fairlead.io/internal/agent/sources"
 	"fairlead.io/internal/agent/write"
 	"fairlead.io/internal/apiretry"
+	"fairlead.io/internal/conntrack"
 	"fairlead.io/internal/gossipkey"
 	"fairlead.io/internal/link"
 	"fairlead.io/internal/member"
@@ -233,7 +234,7 @@ func open(background context.Context, o Options, p parts) (*agent, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open nftables: %w", err)
 		}
-		p.tables, p.forwards = t, nft.Forwards
+		p.tables, p.forwards, p.removeStrays = t, nft.Forwards, conntrack.RemoveStrays
 	}
 	if p.kernel == nil {
 		kernel, err := link.Watch(background)

@@ -2,6 +2,7 @@ package conntrack
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 
 	"github.com/mdlayher/netlink"
@@ -66,26 +67,41 @@ func ListIn(netns int, of func(netip.Addr) bool, rank func(Conn) Rank) ([]Tracke
 		return nil, fmt.Errorf("open connection tracking: %w", err)
 	}
 	defer func() { _ = c.Close() }()
-	_, err = c.Send(netlink.Message{
-		Header: netlink.Header{
-			Type:  unix.NFNL_SUBSYS_CTNETLINK<<8 | msgGet,
-			Flags: netlink.Request | netlink.Dump,
-		},
-		Data: []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read connection tracking: %w", err)
-	}
 	found := picked{opening: map[netip.Addr]int{}}
-	for m, err := range c.ReceiveIter() {
+	for m, err := range dump(c) {
 		if err != nil {
-			return nil, fmt.Errorf("read connection tracking: %w", err)
+			return nil, err
 		}
 		if e, ok := decode(uint16(m.Header.Type), m.Data, of); ok && e.goesOn() {
 			found.add(Tracked{e.Conn, e.opening()}, rank)
 		}
 	}
 	return found.all, found.err
+}
+
+// dump reads the table.
+func dump(c *netlink.Conn) iter.Seq2[netlink.Message, error] {
+	return func(yield func(netlink.Message, error) bool) {
+		_, err := c.Send(netlink.Message{
+			Header: netlink.Header{
+				Type:  unix.NFNL_SUBSYS_CTNETLINK<<8 | msgGet,
+				Flags: netlink.Request | netlink.Dump,
+			},
+			Data: []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0},
+		})
+		if err != nil {
+			yield(netlink.Message{}, fmt.Errorf("read connection tracking: %w", err))
+			return
+		}
+		for m, err := range c.ReceiveIter() {
+			if err != nil {
+				err = fmt.Errorf("read connection tracking: %w", err)
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
 }
 
 // picked are the connections that List returns.

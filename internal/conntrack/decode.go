@@ -14,10 +14,12 @@ const (
 	msgGet    = 1
 	msgDelete = 2
 
-	attrTupleOrig = 1
-	attrStatus    = 3
-	attrProtoInfo = 4
-	attrZone      = 18
+	attrTupleOrig  = 1
+	attrTupleReply = 2
+	attrStatus     = 3
+	attrProtoInfo  = 4
+	attrID         = 12
+	attrZone       = 18
 
 	tupleIP    = 1
 	tupleProto = 2

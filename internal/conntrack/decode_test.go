@@ -125,6 +125,9 @@ func FuzzDecode(f *testing.F) {
 		if !e.Client.IsValid() || e.Client.Addr().BitLen() != e.Service.Addr().BitLen() || e.Protocol != unix.IPPROTO_TCP && e.Protocol != unix.IPPROTO_UDP {
 			t.Errorf("%v is not a connection", e.Conn)
 		}
+		if _, is := strayOf(kind, data, func(netip.Addr) bool { return true }); is && (e.gone || e.goesOn()) {
+			t.Errorf("%v goes on, or is gone, and would be removed", e)
+		}
 	})
 }
 

@@ -198,9 +198,10 @@ func input() [][]expr.Any {
 }
 
 // untranslated drops what would begin a connection to a Service's port for which kube-proxy
-// has no rule yet. The client sends it again, and most often kube-proxy has one then. If it were
-// refused or forwarded, the kernel would remember the connection as one without translation,
-// for up to two minutes, and refuse every later one from that port of the client.
+// has no rule yet. The client sends it again, and most often kube-proxy has one then. A node that
+// does not have the address would forward it, and the kernel would remember the connection as one
+// without translation, for two minutes: it would not translate a later one from the same port of
+// the client.
 func untranslated(f lb.Family) (rules [][]expr.Any) {
 	to := rule(nfproto(f), destination(f, regKey), in(vips[f], regKey), ctState(expr.CtStateBitNEW))
 	const flags = tcpFIN | tcpSYN | tcpRST | tcpACK
