@@ -107,3 +107,53 @@ func TestChangesProveNothing(t *testing.T) {
 		})
 	}
 }
+
+// Of two tenants' words, the first one counts, be the other Service older.
+func TestWordAgainstWord(t *testing.T) {
+	for _, first := range []string{"older", "younger"} {
+		a := New()
+		a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30")})
+		both := []lb.Request{requestOf("older", 1), requestOf("younger", 2)}
+		if first == "younger" {
+			both[0], both[1] = both[1], both[0]
+		}
+		for _, r := range both {
+			r.Evidence = lb.Asserted
+			a.Settle(r, addrs("192.0.2.3"))
+		}
+		wantVerdict(t, a, first, "192.0.2.3", lb.Ready)
+	}
+}
+
+// Evidence that gets better counts, and so does a note that is written again. Evidence that gets
+// worse does not.
+func TestEvidenceIsRenewed(t *testing.T) {
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
+	for name, test := range map[string]struct {
+		then, now         lb.Evidence
+		noted, notedAgain time.Time
+		rival             lb.Evidence
+		rivalNoted        time.Time
+		rivalAge          int
+		keeps             bool
+	}{
+		"a tenant's word that is proven since": {then: lb.Asserted, now: lb.Proven, rival: lb.Proven, rivalAge: 9, keeps: true},
+		"proof that cannot be read any more":   {then: lb.Proven, now: lb.Asserted, rival: lb.Reported, rivalAge: 1, keeps: true},
+		"a note that is written again":         {noted: at(1), notedAgain: at(3), rivalNoted: at(2), rivalAge: 1, keeps: true},
+		"a note that is put back":              {noted: at(1), notedAgain: at(1), rivalNoted: at(2), rivalAge: 9, keeps: false},
+	} {
+		a := New()
+		a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30")})
+		r := requestOf("a", 5)
+		r.Evidence, r.Noted = test.then, test.noted
+		a.Settle(r, addrs("192.0.2.3"))
+		r.Evidence, r.Noted = test.now, test.notedAgain
+		a.Settle(r, addrs("192.0.2.3"))
+		rival := requestOf("rival", test.rivalAge)
+		rival.Evidence, rival.Noted = test.rival, test.rivalNoted
+		a.Settle(rival, addrs("192.0.2.3"))
+		if keeps := a.held[addr("192.0.2.3")].req.Service == r.Service; keeps != test.keeps {
+			t.Errorf("%s: it keeps the address: %t", name, keeps)
+		}
+	}
+}
