@@ -59,3 +59,17 @@ func TestFirstPublishedThatFits(t *testing.T) {
 	wantVerdict(t, a, "a", "192.0.2.1", lb.Ready)
 	wantVerdict(t, a, "young", "", lb.PoolExhausted)
 }
+
+// A Service has moved to the pool that it asks for. If that shrinks at once, the Service keeps its
+// address: this is not the Service's doing.
+func TestPoolShrinksAfterAMove(t *testing.T) {
+	edge := poolOf("edge", "192.0.2.0/30")
+	a := New()
+	a.SetPools([]lb.Pool{edge, poolOf("lab", "198.51.100.0/31")})
+	r := requestOf("a", 1)
+	a.Settle(r, nil)
+	r.Pool = "lab"
+	a.Settle(r, nil)
+	a.SetPools([]lb.Pool{edge, poolOf("lab", "198.51.100.1")})
+	wantVerdict(t, a, "a", "198.51.100.0", lb.OutOfPool)
+}
