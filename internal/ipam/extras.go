@@ -108,7 +108,7 @@ func (a *Allocator) beyondFirst(r *lb.Request, list []netip.Addr) (out []netip.A
 // extraRequest is what an extra asks for: that address, and nothing else.
 func extraRequest(r *lb.Request, x netip.Addr) lb.Request {
 	out := *r
-	out.Addresses, out.Policy, out.Reallocate = []netip.Addr{x}, lb.SingleStack, false
+	out.Addresses, out.Policy = []netip.Addr{x}, lb.SingleStack
 	out.DHCP, out.Leased = [len(lb.Families)]bool{}, nil
 	if slices.Contains(r.Families, lb.FamilyOf(x)) {
 		out.Families = []lb.Family{lb.FamilyOf(x)} // otherwise the mismatch is told

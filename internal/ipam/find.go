@@ -234,23 +234,22 @@ func (a *Allocator) takePair(s *service, pools []*pool) bool {
 
 // takeFree gives s the next free address of family f: of the pool from which
 // its other address is, if that has one, else of the first that has.
-func (a *Allocator) takeFree(s *service, f lb.Family, pools []*pool) bool {
+func (a *Allocator) takeFree(s *service, f lb.Family, pools []*pool) {
 	for _, other := range s.has {
 		if !other.IsValid() {
 			continue
 		}
 		for _, p := range pools {
 			if p.has(other) && a.takeFrom(p, s, f) {
-				return true
+				return
 			}
 		}
 	}
 	for _, p := range pools {
 		if a.takeFrom(p, s, f) {
-			return true
+			return
 		}
 	}
-	return false
 }
 
 func (a *Allocator) takeFrom(p *pool, s *service, f lb.Family) bool {

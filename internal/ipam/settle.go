@@ -34,6 +34,7 @@ func wants(r *lb.Request, f lb.Family) bool {
 func (a *Allocator) evaluate(s *service) {
 	a.unwait(s)
 	was, charged := s.has, s.charged
+	rank, noted := s.rank, s.noted
 	a.evaluating = s
 	for _, f := range lb.Families {
 		if was[f].IsValid() {
@@ -64,14 +65,16 @@ func (a *Allocator) evaluate(s *service) {
 		if p := charged[f]; p != nil && s.charged[f] != p {
 			a.noteRefund(s.req.Service.Namespace, p)
 		}
-		if s.has[f] != was[f] {
-			if was[f].IsValid() {
-				s.loses(was[f])
-				a.note(s, was[f])
-			}
-			if s.has[f].IsValid() {
-				a.note(s, s.has[f])
-			}
+		if s.has[f] == was[f] { // be it that it left it and took it back
+			s.rank[f], s.noted[f] = rank[f], noted[f]
+			continue
+		}
+		if was[f].IsValid() {
+			s.loses(was[f])
+			a.note(s, was[f])
+		}
+		if s.has[f].IsValid() {
+			a.note(s, s.has[f])
 		}
 	}
 	a.answer(s, lack)

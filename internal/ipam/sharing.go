@@ -247,6 +247,7 @@ func (a *Allocator) inUse(s *service, address netip.Addr, u *service) *lb.Reason
 // has neighbours with whom it no longer fits, it is s that loses the address.
 func (a *Allocator) reshare(s *service, r *lb.Request) {
 	was, charged := s.has, s.charged
+	rank, noted := s.rank, s.noted
 	s.charged = [len(lb.Families)]*pool{} // it may have the lease all the time
 	for _, f := range lb.Families {
 		a.release(s, f)
@@ -258,6 +259,7 @@ func (a *Allocator) reshare(s *service, r *lb.Request) {
 		if was[f].IsValid() {
 			if a.fits(s, was[f]) {
 				a.take(s, was[f])
+				s.rank[f], s.noted[f] = rank[f], noted[f]
 			} else {
 				a.refund(s, f)
 				s.loses(was[f])

@@ -57,3 +57,24 @@ func TestManyPorts(t *testing.T) {
 		t.Errorf("conflict %d on %v", c, p)
 	}
 }
+
+// What counts are the ports that a Service has now, be they few or many.
+func TestPortsThatChange(t *testing.T) {
+	for _, n := range []int{1, fewPorts, fewPorts + 1} {
+		a := New()
+		a.SetPools([]lb.Pool{poolOf("edge", "192.0.2.0/30")})
+		r := requestOf("a", 1)
+		r.ShareKey, r.Ports = "k", manyPorts(100, n)
+		a.Settle(r, nil)
+		r.Ports = manyPorts(200, n)
+		a.Settle(r, nil)
+		for i, free := range map[int]bool{100 + n - 1: true, 200 + n - 1: false} {
+			other := requestOf("b", 2)
+			other.ShareKey, other.Ports, other.Addresses = "k", manyPorts(i, 1), addrs("192.0.2.0")
+			if v, _ := a.Settle(other, nil); (len(v.Addresses) == 1) != free {
+				t.Errorf("%d ports, of which another Service wants %v: %s", n, other.Ports, v.Reason)
+			}
+			a.Forget(other.Service)
+		}
+	}
+}

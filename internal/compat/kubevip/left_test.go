@@ -54,7 +54,7 @@ func TestHeld(t *testing.T) {
 	announced := backend.Holder(&announce.Backend{Dialects: []compat.Dialect{native.Dialect{}, kubevip.Dialect{}}, Noted: signer})
 	plain := backend.Holder(&announce.Backend{Dialects: []compat.Dialect{native.Dialect{}}})
 	type marks = map[string]string
-	const listed, given, proof, said = kubevip.AnnotationAddresses, kubevip.AnnotationGiven, kubevip.AnnotationProof, native.AnnotationReason
+	const listed, given, asked, proof, said = kubevip.AnnotationAddresses, kubevip.AnnotationGiven, kubevip.AnnotationAsked, kubevip.AnnotationProof, native.AnnotationReason
 	signed := func(uid types.UID, addresses ...string) string {
 		var has []netip.Addr
 		for _, a := range addresses {
@@ -89,6 +89,9 @@ func TestHeld(t *testing.T) {
 		"asks":                           {backend: provided, notes: marks{listed: "10.0.0.9"}, evidence: lb.Asserted},
 		"asks, and kube-vip announces":   {backend: provided, notes: marks{listed: "10.0.0.9,10.0.0.8"}, status: "10.0.0.9", want: "10.0.0.9", evidence: lb.Asserted},
 		"asks, refused":                  {backend: provided, notes: marks{listed: "10.0.0.9", said: "AddressInUse: By another."}, label: true, status: "10.0.0.9", evidence: lb.Asserted, left: true},
+		"asks for another than it has":   {backend: provided, notes: marks{listed: "10.0.0.9"}, status: "10.0.0.3", evidence: lb.Asserted},
+		"asked and got it, then refused": {backend: provided, notes: marks{listed: "10.0.0.9", asked: "10.0.0.9", said: "AddressIsNode: Of worker-1.", proof: signed("own", "10.0.0.9")}, status: "10.0.0.9", want: "10.0.0.9", evidence: lb.Proven, current: true, left: true},
+		"of the provider, then refused":  {backend: importing, notes: marks{listed: "10.0.0.1", said: "AddressIsNode: Of worker-1."}, spec: "10.0.0.1", label: true, want: "10.0.0.1", evidence: lb.Reported, left: true},
 		"asks, with a warning":           {backend: provided, notes: marks{listed: "10.0.0.9", said: "OutsidePools: No pool has that."}, label: true, want: "10.0.0.9", evidence: lb.Asserted},
 		"was announced by Fairlead":      {backend: provided, status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3", evidence: lb.Proven, left: true},
 		"was given, then announced":      {backend: provided, notes: marks{listed: "10.0.0.1", given: "10.0.0.1"}, spec: "10.0.0.1", status: "10.0.0.3", condition: "The Service has 10.0.0.3.", want: "10.0.0.3", evidence: lb.Proven, current: true, left: true},

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.io/internal/compat/native"
 	"fairlead.io/internal/lb"
+	"fairlead.io/internal/prose"
 )
 
 // Names of interfaces as the kernel has them.
@@ -67,6 +68,22 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// Of two requests that are wrong, the one is told that was read first, and the other after that
+// has been corrected.
+func TestFirstMistakeIsTold(t *testing.T) {
+	first := lb.InvalidRequest.With("annotation fairlead.io/pool is empty")
+	for _, test := range []struct{ address, want string }{
+		{"10.0.0.1", "fairlead.io/pool is empty"},
+		{"ten", "fairlead.io/pool is empty"},
+	} {
+		r := lb.Request{Families: []lb.Family{lb.IPv4}, Invalid: &first}
+		(&Config{}).amend(&r, &lb.Service{Annotations: words{AnnotationAddresses: test.address}})
+		if r.Invalid == nil || !strings.Contains(r.Invalid.Text, test.want) {
+			t.Errorf("%s: %v", test.address, r.Invalid)
+		}
+	}
+}
+
 // What is noted of a Service that has addresses from DHCP servers. One that is to get
 // others asks for none of them.
 func TestNoteLeases(t *testing.T) {
@@ -93,6 +110,22 @@ func TestMostAddresses(t *testing.T) {
 		w := requested{}
 		if w.read(strings.Join(all[:n], ",")); (len(w.addresses) == n) != fits || (w.reason == nil) != fits {
 			t.Errorf("%d: %d, %v", n, len(w.addresses), w.reason)
+		}
+	}
+}
+
+// An entry of a pool may have blanks, up to 100 characters. Of a longer one only the beginning is
+// repeated, and that is all that is told about it.
+func TestLongEntries(t *testing.T) {
+	const from, to = "192.0.2.1", "192.0.2.9"
+	entry := func(n int) string { return from + strings.Repeat(" ", n-len(from)-len(to)-1) + "-" + to }
+	if v := readValue(entry(100), false); v.fault() != "" || len(v.spans) != 1 || lb.SpanString(v.spans[0]) != from+"-"+to {
+		t.Errorf("100 characters: %v, %q", v.spans, v.fault())
+	}
+	for _, n := range []int{101, 100_000} {
+		want := fmt.Sprintf("%s is neither a CIDR nor a range", prose.Quote(entry(n)))
+		if v := readValue(entry(n), false); v.fault() != want {
+			t.Errorf("%d characters: %q, want %q", n, v.fault(), want)
 		}
 	}
 }

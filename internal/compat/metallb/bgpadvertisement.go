@@ -79,6 +79,7 @@ func (b *BGP) routes(aliases map[string]lb.Community, peers []lb.Peer, next *For
 			continue
 		case refused != nil && had:
 			next.routes[o.UID] = was
+		case refused != nil && len(applies) == 0: // there is nothing that could go on
 		default:
 			next.routes[o.UID] = is
 		}

@@ -49,6 +49,7 @@ func TestUnusableObjectsGoOn(t *testing.T) {
 			{objects: with(tor, "1", "passwordSecret: {name: key}"), peer: "password one", told: PeerInvalid, text: "does not exist. Correct it. The session goes on"},
 			{objects: with(tor, "1", "passwordSecret: {name: key}") + with(key, "two", "Opaque"), peer: "password one", told: PeerInvalid, text: "of type"},
 			{objects: with(tor, "1", "passwordSecret: {name: key}, holdTime: 9s"), peer: "hold 9s, keepalive 3s, password one", told: PeerInvalid, text: "does not exist"},
+			{objects: with(tor, "1", "passwordSecret: {name: key}, holdTime: 2s"), peer: "hold 9s, keepalive 3s, password one", told: PeerInvalid, text: "invalid hold time"},
 			{objects: with(tor, "1", "passwordSecret: {name: key}") + with(key, "two", basic), peer: "password two"},
 		}},
 		"an advertisement": {KindBGPAdvertisement, []step{
@@ -56,8 +57,11 @@ func TestUnusableObjectsGoOn(t *testing.T) {
 			{objects: with(ad, "1", "localPref: 7"), routes: "preference 7", told: AdvertisementReady},
 			{objects: with(ad, "1", "aggregationLength: 33"), routes: "preference 7", told: AdvertisementInvalid, text: "before"},
 			{objects: with(ad, "1", "aggregationLength: 16"), routes: "/32 and /128, local preference 7", told: AggregateTooWide, text: "before"},
+			{objects: with(ad, "1", "aggregationLength: 33"), routes: "/32 and /128, local preference 7", told: AdvertisementInvalid, text: "before"},
 			{objects: with(ad, "1", "aggregationLength: 24"), routes: "/24", told: AdvertisementReady},
+			{objects: with(ad, "1", "aggregationLength: 33"), routes: "/24", told: AdvertisementInvalid, text: "before"},
 			{objects: with(ad, "2", "aggregationLength: 16"), told: AggregateTooWide, text: "/24"},
+			{objects: with(ad, "2", "aggregationLength: 33"), told: AdvertisementInvalid, text: "33"}, // no pool ever used it
 		}},
 		"a community": {KindBGPAdvertisement, []step{
 			{objects: with(ad, "1", "communities: [vpn, '1:1']"), routes: "communities [1:1]", told: CommunityUnknown, text: `"vpn"`},
@@ -91,7 +95,31 @@ func TestUnusableObjectsGoOn(t *testing.T) {
 				if told.Code != s.told || !strings.Contains(told.Text, s.text) {
 					t.Errorf("%d: told is %v, want %s %q", i, told, s.told, s.text)
 				}
+				if strings.Contains(told.Text, "before") && s.peer == "" && s.routes == "" {
+					t.Errorf("%d: told is %v, but nothing goes on", i, told)
+				}
 			}
 		})
+	}
+}
+
+// An advertisement that comes to be for more pools, and is refused, goes on for those that it was
+// for, and is not used for others.
+func TestRefusedForMorePools(t *testing.T) {
+	const pools = "kind: IPAddressPool\nmetadata: {name: edge}\nspec: {addresses: [192.0.2.0/24]}\n---\n" +
+		"kind: IPAddressPool\nmetadata: {name: lab}\nspec: {addresses: [198.51.100.0/24]}\n---\n"
+	const ad = "kind: BGPAdvertisement\nmetadata: {name: ad, uid: u1}\nspec: "
+	before := readBGP(t, pools+ad+"{ipAddressPools: [edge]}\n").Translate()
+	b := readBGP(t, pools+ad+"{aggregationLength: 16}\n")
+	b.Former = before.Former
+	r := b.Translate()
+	if got, want := showRoutes(r.Routes), "edge:\n  ad: /32 and /128\n"; got != want {
+		t.Errorf("routes are\n%swant\n%s", got, want)
+	}
+	const want = `The advertisement is not used for pool "edge": its IPv4 aggregation length 16 is wider than an entry of the pool (/24). Use at least that length. ` +
+		"Routes go on as the advertisement said before. " +
+		`The advertisement is not used for pool "lab": its IPv4 aggregation length 16 is wider than an entry of the pool (/24). Use at least that length.`
+	if got := told(&r, KindBGPAdvertisement); !strings.HasSuffix(got, want) {
+		t.Errorf("told %q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,40 @@ func TestPoolAddresses(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Connections are kept for as long as the pool says. 0s switches that off, which is not the same as
+// saying nothing.
+func TestKeepConnections(t *testing.T) {
+	for _, test := range []struct {
+		text    string
+		keep    *time.Duration
+		invalid bool
+	}{
+		{text: ""},
+		{text: "0s", keep: new(time.Duration(0))},
+		{text: "1ns", keep: new(time.Nanosecond)},
+		{text: "1h", keep: new(time.Hour)},
+		{text: "-1ns", invalid: true},
+	} {
+		spec := `{addresses: [10.0.0.1]}`
+		if test.text != "" {
+			spec = `{addresses: [10.0.0.1], advertise: {keepConnections: ` + test.text + `}}`
+		}
+		p := Pool(&v1alpha1.Pool{Spec: *parse[v1alpha1.PoolSpec](t, spec)})
+		if test.invalid {
+			if p.Invalid == nil || !strings.Contains(p.Invalid.Text, "advertise.keepConnections: "+test.text+" is negative") {
+				t.Errorf("%q: reason is %v", test.text, p.Invalid)
+			}
+			continue
+		}
+		if p.Invalid != nil {
+			t.Errorf("%q: %v", test.text, p.Invalid)
+		}
+		if diff := cmp.Diff(test.keep, p.Keep); diff != "" {
+			t.Errorf("%q: %s", test.text, diff)
+		}
 	}
 }
 
