@@ -185,7 +185,7 @@ func (c *cursor) pass(s *service) {
 		if c.last == nil || older(c.last, s) {
 			c.last = s
 		}
-	} else if c.list[0] == s { // those without a next one are gone
+	} else if len(c.list) > 0 && c.list[0] == s {
 		c.list = c.list[1:]
 	}
 }
