@@ -83,7 +83,7 @@ func (w *world) aim(ctx context.Context, f fault, pick uint32) (*target, error) 
 			return nil
 		}), w.cordon(ctx, w.veteran(), false))
 	})
-	pause(ctx, leastCalm)
+	pause(ctx, aftermath) // so that this explains nothing of what the fault does
 	return t, errors.Join(err, w.find(t))
 }
 
