@@ -248,6 +248,7 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 					a.awaitAny(s, g)
 				}
 			}
+			a.awaitReturned(s, was)
 			a.restore(s, was)
 			return l
 		}
@@ -261,6 +262,16 @@ func (a *Allocator) takeAny(s *service, missing []lb.Family, was [len(lb.Familie
 		s.granted = r.Pool
 	}
 	return l
+}
+
+// awaitReturned lets s wait for changes on the addresses that it was given for itself, and gives
+// back for was: if others take them, it lacks something else.
+func (a *Allocator) awaitReturned(s *service, was [len(lb.Families)]netip.Addr) {
+	for f, x := range s.has {
+		if x != was[f] && (s.leased[f] || slices.Contains(s.req.Addresses, x)) {
+			a.await(s, queueIn(a.waitAddress, x))
+		}
+	}
 }
 
 // needsPair says whether s takes two addresses of one source or nothing: both

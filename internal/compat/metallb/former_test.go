@@ -123,3 +123,19 @@ func TestRefusedForMorePools(t *testing.T) {
 		t.Errorf("told %q", got)
 	}
 }
+
+// An advertisement that one pool refuses, and another one uses, goes on there when it becomes
+// invalid.
+func TestRefusedByOneOfTwoPools(t *testing.T) {
+	const pools = "kind: IPAddressPool\nmetadata: {name: edge}\nspec: {addresses: [192.0.2.0/24]}\n---\n" +
+		"kind: IPAddressPool\nmetadata: {name: wide}\nspec: {addresses: [10.1.0.0/16]}\n---\n"
+	const ad = "kind: BGPAdvertisement\nmetadata: {name: ad, uid: u1}\nspec: "
+	before := readBGP(t, pools+ad+"{aggregationLength: 16}\n").Translate()
+	b := readBGP(t, pools+ad+"{aggregationLength: 33}\n")
+	b.Former = before.Former
+	for _, r := range []map[string][]lb.Route{before.Routes, b.Translate().Routes} {
+		if got, want := showRoutes(r), "wide:\n  ad: /16 and /128\n"; got != want {
+			t.Errorf("routes are\n%swant\n%s", got, want)
+		}
+	}
+}
