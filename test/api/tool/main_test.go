@@ -118,9 +118,9 @@ func (w *world) install(nodes ...string) {
 		w.pod("fairlead-agent-"+name, "agent", name)
 		kernel := link.NewFake(agentsim.Eth0(addr))
 		w.kernels[name], w.addrs[name], w.routers[name] = kernel, addr, agentsim.NewRouters()
-		routers := w.routers[name]
+		at, routers := addr, w.routers[name]
 		running.Go(func() {
-			err := agentsim.Run(ctx, agentsim.Options{KubeVIPBGP: theirs, REST: theRig.API.RESTConfig(), Node: name, Addr: w.addrs[name], Gossip: gossip, Namespace: "kube-system", MetalLBNamespace: rig.MetalLBNamespace, Kernel: kernel, Routers: routers})
+			err := agentsim.Run(ctx, agentsim.Options{KubeVIPBGP: theirs, REST: theRig.API.RESTConfig(), Node: name, Addr: at, Gossip: gossip, Namespace: "kube-system", MetalLBNamespace: rig.MetalLBNamespace, Kernel: kernel, Routers: routers})
 			if err != nil {
 				w.t.Errorf("agent of %s: %v", name, err)
 			}

@@ -18,6 +18,7 @@ import (
 
 	"fairlead.io/api/v1alpha1"
 	"fairlead.io/internal/compat/native"
+	"fairlead.io/test/kit/daemons"
 	"fairlead.io/test/kit/talk"
 )
 
@@ -232,6 +233,14 @@ func useIptables(t *testing.T) (restore func()) {
 			t.Fatal(err)
 		}
 		proxies = append(proxies, cmd)
+	}
+	for _, node := range nodes { // addresses move from a node without it to others
+		eventually(t, func() error {
+			_, err := daemons.Get(t.Context(), cluster, node, iptablesHealth, "/healthz")
+			return err
+		})
+	}
+	for _, node := range nodes {
 		running[node] = launch(t, node, "--proxy-health-url=http://"+iptablesHealth+"/healthz")
 	}
 	return restore
