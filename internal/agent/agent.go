@@ -107,11 +107,13 @@ type world struct {
 type pending struct {
 	dirty, gone                        map[netip.Addr]bool
 	allDirty, linksDirty, membersDirty bool
-	claimsDirty, reportDirty           bool
-	presenceDirty                      bool
-	rising, falling, lowering          []netip.Addr
-	came                               map[netip.Addr]string // from which node
-	changes                            []change              // that are logged with the turn
+	// claimsDirty are addresses of which this node may claim something else now.
+	claimsDirty                map[netip.Addr]bool
+	allClaimsDirty             bool
+	reportDirty, presenceDirty bool
+	rising, falling, lowering  []netip.Addr
+	came                       map[netip.Addr]string // from which node
+	changes                    []change              // that are logged with the turn
 }
 
 // parts are what a loop is made of; Run opens the real ones.
@@ -149,11 +151,12 @@ func newAgent(background context.Context, p parts) *agent {
 		held: map[netip.Addr]*holding{}, had: map[netip.Addr]string{}, fading: map[netip.Addr]time.Time{}, refused: map[netip.Addr]string{},
 		world: world{scope: scope{excluded: cmp.Or(p.excluded, inward), named: map[string]bool{}}, claims: map[member.Key][]member.Claim{},
 			macs: map[string][]net.HardwareAddr{}, members: map[string]member.Meta{}, settling: map[string]time.Time{}},
-		pending: pending{dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{},
+		pending: pending{dirty: map[netip.Addr]bool{}, gone: map[netip.Addr]bool{}, came: map[netip.Addr]string{}, claimsDirty: map[netip.Addr]bool{},
 			linksDirty: true, membersDirty: true, reportDirty: true},
 		reported: reported{lostNodes: sets.New[string](), silent: map[netip.Addr]silence{}, speaking: map[netip.Addr]bool{}, silentBefore: map[netip.Addr]time.Time{}, nodeAddrs: map[netip.Addr]string{}},
 	}
 	a.connections = connections{carrying: p.carrying, keepDefault: p.keep, grace: p.grace, preparing: map[netip.Addr]preparation{}}
+	a.reportTimer = time.NewTimer(0)
 	a.strays = &strays{log: p.log, remove: p.removeStrays}
 	if a.carrying != nil {
 		p.registry.MustRegister(newCarriedPackets(a.carrying))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"fairlead.io/internal/link"
-	"fairlead.io/internal/member"
 	"fairlead.io/internal/nft"
 )
 
@@ -55,7 +54,7 @@ func (a *agent) apply(now time.Time) {
 	for _, addr := range a.falling {
 		if a.held[addr] != nil {
 			delete(a.held, addr)
-			a.claimsDirty = true
+			a.claim(addr)
 		}
 	}
 	if len(a.rising)+len(falling) > 0 {
@@ -88,7 +87,7 @@ func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 	}
 	h.failed, h.failures, h.failure = false, 0, nil
 	if h.unfit {
-		h.unfit, a.claimsDirty = false, true
+		h.unfit = false
 	}
 	for _, iface := range h.ifaces {
 		if !slices.Contains(want, iface) {
@@ -101,7 +100,7 @@ func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 	}
 	h.up, h.ifaces = true, want
 	a.had[addr] = a.node
-	a.claimsDirty = true
+	a.claim(addr)
 	return true
 }
 
@@ -141,7 +140,7 @@ func (a *agent) lower(addr netip.Addr) {
 	h.tenants, h.refused = nil, nil
 	a.withdraw(addr, h, before)
 	h.up, h.ifaces = false, nil
-	a.claimsDirty = true
+	a.claim(addr)
 	a.tellLowered(addr, time.Now())
 }
 
@@ -163,19 +162,6 @@ func (a *agent) forgetGone() {
 		}
 	}
 	clear(a.gone)
-}
-
-// publishClaims tells the other agents what this node has.
-func (a *agent) publishClaims() {
-	if !a.claimsDirty || a.group == nil {
-		return
-	}
-	a.claimsDirty = false
-	mine := a.leases.Claims()
-	for addr, h := range a.held {
-		mine = append(mine, member.Claim{Key: member.Addr(addr), Node: a.node, Epoch: h.epoch, Up: h.up, Refused: h.unfit})
-	}
-	a.group.SetClaims(mine)
 }
 
 // renew renews the fences of all interfaces that carry addresses. Where one was

@@ -125,6 +125,9 @@ type fakeGroup struct {
 	died    map[string]time.Time
 	others  map[member.Key][]member.Claim
 	mine    []member.Claim
+	// claimed are the keys whose claims have changed, turned is that more has.
+	claimed map[member.Key]bool
+	turned  bool
 	left    bool
 	changed chan struct{}
 	// published is how often own claims were set.
@@ -135,7 +138,7 @@ type fakeGroup struct {
 }
 
 func newFakeGroup(self string, others ...string) *fakeGroup {
-	g := &fakeGroup{self: self, members: map[string]member.Meta{}, died: map[string]time.Time{}, others: map[member.Key][]member.Claim{}, changed: make(chan struct{}, 1), mail: make(chan struct{}, 1)}
+	g := &fakeGroup{self: self, members: map[string]member.Meta{}, died: map[string]time.Time{}, others: map[member.Key][]member.Claim{}, claimed: map[member.Key]bool{}, changed: make(chan struct{}, 1), mail: make(chan struct{}, 1)}
 	for _, name := range append(others, self) {
 		g.members[name] = member.Meta{Eligible: true, Links: []member.Link{{Name: "eth0", V4: true, V6: true}}, MACs: []net.HardwareAddr{macs[name]}}
 	}
@@ -144,6 +147,13 @@ func newFakeGroup(self string, others ...string) *fakeGroup {
 
 // change changes what the others say.
 func (g *fakeGroup) change(do func()) {
+	g.tell(func() {
+		g.turned = true
+		do()
+	})
+}
+
+func (g *fakeGroup) tell(do func()) {
 	g.mu.Lock()
 	do()
 	g.mu.Unlock()
@@ -170,7 +180,10 @@ func (g *fakeGroup) die(name string) {
 
 // claim has another node claim an address.
 func (g *fakeGroup) claim(addr netip.Addr, claims ...member.Claim) {
-	g.change(func() { g.others[member.Addr(addr)] = claims })
+	g.tell(func() {
+		g.others[member.Addr(addr)] = claims
+		g.claimed[member.Addr(addr)] = true
+	})
 }
 
 // own returns what this node claims of an address.
@@ -220,6 +233,29 @@ func (g *fakeGroup) SetClaims(own []member.Claim) {
 	defer g.mu.Unlock()
 	g.mine = slices.Clone(own)
 	g.published++
+}
+
+func (g *fakeGroup) ChangeClaims(own []member.Claim, released []member.Key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range own {
+		released = append(released, c.Key)
+	}
+	g.mine = append(slices.DeleteFunc(g.mine, func(c member.Claim) bool { return slices.Contains(released, c.Key) }), own...)
+	g.published++
+}
+
+func (g *fakeGroup) Changes() (members bool, claims map[member.Key][]member.Claim) {
+	all := g.Claims()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	claims = map[member.Key][]member.Claim{}
+	for key := range g.claimed {
+		claims[key] = all[key]
+	}
+	members, g.turned = g.turned, false
+	clear(g.claimed)
+	return members, claims
 }
 
 func (g *fakeGroup) Changed() <-chan struct{} { return g.changed }

@@ -69,54 +69,6 @@ const rivalRetry = 15 * time.Second
 // whose agent has died stops answering.
 const rivalGrace = 2 * nft.FenceTime
 
-// claimed returns what is claimed of addr.
-func (a *agent) claimed(addr netip.Addr) []member.Claim { return a.claims[member.Addr(addr)] }
-
-// claimsOf returns what is claimed of addr: by the others as they say, by this
-// node as it is; and which node had it last, "" if none is known or the last that
-// claimed it has found, or is finding out, whether another host uses it. Claims of
-// lost nodes that are presumed to be alive stand.
-func (a *agent) claimsOf(addr netip.Addr, presumed map[string]bool) (claims []elect.Claim, last string) {
-	var mine *elect.Claim
-	if h := a.held[addr]; h != nil {
-		mine = &elect.Claim{Node: a.node, Epoch: h.epoch, Up: h.up}
-	}
-	claims, up, down := claimsWith(a.claimed(addr), a.node, mine, presumed)
-	if up.Node != "" {
-		a.had[addr] = up.Node
-	}
-	if down > up.Epoch {
-		return claims, ""
-	}
-	return claims, a.had[addr]
-}
-
-// claimsWith returns claims as the election wants them, where mine is what node
-// claims itself, if anything; the highest claim of another node that is or was up;
-// and the highest epoch of one that is not.
-func claimsWith(all []member.Claim, node string, mine *elect.Claim, presumed map[string]bool) (claims []elect.Claim, up elect.Claim, down uint64) {
-	var own uint64
-	for _, c := range all {
-		if c.Node == node {
-			own = max(own, c.Epoch)
-			continue
-		}
-		claims = append(claims, elect.Claim{Node: c.Node, Epoch: c.Epoch, Up: c.Up && (c.Standing != member.Orphaned || presumed[c.Node])})
-		switch {
-		case !c.Up:
-			down = max(down, c.Epoch)
-		case c.Epoch >= up.Epoch:
-			up = elect.Claim{Node: c.Node, Epoch: c.Epoch}
-		}
-	}
-	if mine != nil {
-		claims = append(claims, *mine)
-	} else if own > max(up.Epoch, down) { // of an earlier agent on this node
-		claims = append(claims, elect.Claim{Node: node, Epoch: own})
-	}
-	return claims, up, down
-}
-
 // decide does what is to be done about one address. What changes the kernel is
 // collected in a.rising and a.falling, and done for all addresses at once.
 func (a *agent) decide(addr netip.Addr, now time.Time) {
@@ -242,7 +194,7 @@ func (a *agent) take(addr netip.Addr, h *holding, epoch uint64, last string, now
 		return
 	}
 	h.probing = true
-	a.claimsDirty = true
+	a.claim(addr)
 	members := a.members // replaced as a whole
 	a.announcer.Probe(addr, a.ifacesOf(addr), func(mac net.HardwareAddr) bool { return isMember(members, mac) })
 }
@@ -258,7 +210,8 @@ func (a *agent) fail(addr netip.Addr, h *holding, err error, now time.Time) {
 	if !h.unfit {
 		a.event(addr, lb.AddressRefused.With(addr, a.node, err))
 	}
-	h.unfit, a.claimsDirty, a.reportDirty, a.postponed = true, true, true, true
+	h.unfit, a.reportDirty, a.postponed = true, true, true
+	a.claim(addr)
 }
 
 // maxNews is how much news of the announcer one turn of the loop takes over: a LAN on

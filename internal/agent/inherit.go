@@ -35,7 +35,7 @@ func (a *agent) inherit(ctx context.Context, now time.Time) {
 	}
 	a.announcer.Commit()
 	a.inheritReceived()
-	a.claimsDirty = true
+	a.allClaimsDirty = true
 	for addr, v := range a.tables.state.VIPs {
 		a.touch(addr)
 		if a.held[addr] == nil && len(v.Interfaces) > 0 {

@@ -118,7 +118,7 @@ func (a leaseHost) Moved(services ...types.NamespacedName) {
 
 func (a leaseHost) Touched(addr netip.Addr) { a.touch(addr) }
 
-func (a leaseHost) Changed() { a.claimsDirty, a.reportDirty = true, true }
+func (a leaseHost) Changed() { a.allClaimsDirty, a.reportDirty = true, true }
 
 func (a leaseHost) Event(r *lb.Request, pool lb.PoolKey, reason lb.Reason) {
 	a.reporter.event(r, pool, reason)

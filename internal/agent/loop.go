@@ -32,6 +32,7 @@ func (a *agent) loop(ctx context.Context) {
 	defer renew.Stop()
 	defer recheck.Stop()
 	defer count.Stop()
+	defer a.reportTimer.Stop()
 	defer keep.Stop()
 	done := ctx.Done()
 	for {
@@ -46,7 +47,7 @@ func (a *agent) loop(ctx context.Context) {
 		case <-a.inbox.arrived:
 			a.absorb(a.inbox.take())
 		case <-a.groupChanged():
-			a.membersDirty = true
+			a.hearGroup()
 		case <-a.carryingChanged():
 			a.noteCarrying()
 		case <-a.kernel.Changed():
@@ -67,6 +68,7 @@ func (a *agent) loop(ctx context.Context) {
 			a.leases.Heard(n)
 		case <-keep.C:
 			a.keep()
+		case <-a.reportTimer.C:
 		case <-count.C:
 			a.logFirstPackets()
 		case <-recheck.C:
@@ -108,7 +110,7 @@ func (a *agent) step(now time.Time) {
 	}
 	if !a.mayTake(now) {
 		a.routeAll(now)
-		a.report(now) // the others look for agents by their objects
+		a.reportInTurn(now) // the others look for agents by their objects
 		return
 	}
 	if a.allDirty {
@@ -137,8 +139,7 @@ func (a *agent) step(now time.Time) {
 	}
 	clear(a.dirty)
 	a.logChanges()
-	a.report(now)
-	a.reportPresence()
+	a.reportInTurn(now)
 }
 
 // mayTake: nobody claims anything before one exchange with the others. A node that

@@ -67,7 +67,9 @@ type Group interface {
 	Claims() map[member.Key][]member.Claim
 	SetMeta(m member.Meta)
 	SetClaims(own []member.Claim)
+	ChangeClaims(own []member.Claim, released []member.Key)
 	Changed() <-chan struct{}
+	Changes() (members bool, claims map[member.Key][]member.Claim)
 	Synced() bool
 	Died(node string) (time.Time, bool)
 	Join(ctx context.Context, known []netip.AddrPort) (int, error)

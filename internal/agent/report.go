@@ -28,6 +28,9 @@ const (
 type reported struct {
 	// lookAgain is when there may be more to report although nothing has changed.
 	lookAgain time.Time
+	// reportRest is until when nothing is reported, and reportTimer ends then.
+	reportRest  time.Time
+	reportTimer *time.Timer
 
 	proxyState            proxyState
 	gateways, nameServers []netip.Addr
@@ -76,6 +79,29 @@ func (a *agent) lookAround(now time.Time) {
 	if !a.lookAgain.IsZero() && !now.Before(a.lookAgain) {
 		a.reportDirty = true
 	}
+}
+
+const (
+	// reportShare of the loop's time goes into reports at most: one is about all addresses,
+	// and while thousands of them change, each turn of the loop is about a few.
+	reportShare = 10
+	// maxReportRest is how late a report can be.
+	maxReportRest = 500 * time.Millisecond
+)
+
+// reportInTurn reports what has changed, unless it is too early after the last time: then
+// a later turn of the loop does.
+func (a *agent) reportInTurn(now time.Time) {
+	if rest := a.reportRest.Sub(now); rest > 0 {
+		a.reportTimer.Reset(rest)
+		return
+	}
+	began := time.Now()
+	a.report(now)
+	if a.synced {
+		a.reportPresence()
+	}
+	a.reportRest = now.Add(min((reportShare-1)*time.Since(began), maxReportRest))
 }
 
 // report hands what this node does to the reporter, if it changed.

@@ -334,7 +334,7 @@ func (a *agent) join(ctx context.Context, o Options, self *corev1.Node, key []by
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	a.claimsDirty = true
+	a.allClaimsDirty = true
 	a.publishClaims()
 	a.running.Go(func() { a.peers.join(a.background, a.group) })
 	return nil

@@ -30,6 +30,10 @@ type book struct {
 	self  string
 	pages map[string]*page
 	sent  uint64 // changes of our own up to this one were handed out by unsent
+	// claimed are the keys whose claims have changed since changes was last called;
+	// turned is that anything else has: then those of any key may have.
+	claimed map[Key]bool
+	turned  bool
 }
 
 // page is what one node has sent.
@@ -57,6 +61,11 @@ type info struct {
 	meta    Meta
 	settled bool // the process has sent its claims
 	left    bool // it has taken its leave
+}
+
+// equal says whether the two say the same, whenever they were said.
+func (i info) equal(o info) bool {
+	return i.meta.equal(o.meta) && i.settled == o.settled && i.left == o.left
 }
 
 // stake is a claim as it is kept. A released one is kept until the floor rises
@@ -99,7 +108,7 @@ const (
 
 func newBook(self string, incarnation uint64, meta Meta) *book {
 	own := &page{incarnation: incarnation, floor: 1, info: info{seq: 1, meta: meta.clone()}, claims: map[Key]stake{}}
-	return &book{self: self, pages: map[string]*page{self: own}}
+	return &book{self: self, pages: map[string]*page{self: own}, claimed: map[Key]bool{}}
 }
 
 // merge takes in a report.
@@ -110,12 +119,12 @@ func (b *book) merge(r report, member bool, now time.Time) outcome {
 		if r.incarnation > p.incarnation || r.incarnation == p.incarnation && r.last() > p.floor {
 			return accused
 		}
-		return p.inherit(r, now)
+		return b.inherit(r, now)
 	case r.gone > memory:
 		return old
 	case p == nil:
 		p = &page{incarnation: r.incarnation, claims: map[Key]stake{}}
-		b.pages[r.node] = p
+		b.pages[r.node], b.turned = p, true
 		if !member {
 			p.orphaned = now.Add(-max(r.gone, 0))
 		}
@@ -123,11 +132,11 @@ func (b *book) merge(r report, member bool, now time.Time) outcome {
 		return old
 	case r.incarnation > p.incarnation:
 		p.succeed(r.incarnation, now)
-		followed = true
+		followed, b.turned = true, true
 	}
-	changed := p.take(r) || followed
+	changed := b.take(p, r) || followed
 	if p.former != nil && p.info.settled && p.floor >= p.info.seq {
-		p.former, changed = nil, true
+		p.former, changed, b.turned = nil, true, true
 	}
 	if changed {
 		return news
@@ -153,7 +162,8 @@ func (p *page) succeed(incarnation uint64, now time.Time) {
 
 // inherit learns from another member what our predecessor claimed, unless the
 // node was believed dead in between, or we have said ourselves what we claim.
-func (p *page) inherit(r report, now time.Time) outcome {
+func (b *book) inherit(r report, now time.Time) outcome {
+	p := b.own()
 	if !r.whole || r.gone >= 0 || p.info.settled || r.incarnation >= p.incarnation || r.incarnation <= p.formerIncarnation {
 		return old
 	}
@@ -161,16 +171,19 @@ func (p *page) inherit(r report, now time.Time) outcome {
 	for _, e := range r.claims {
 		p.former[e.key] = e.stake
 	}
+	b.turned = true
 	return news
 }
 
-// take merges what a report of the same process says.
-func (p *page) take(r report) (changed bool) {
+// take merges into a page what a report of the same process says.
+func (b *book) take(p *page, r report) (changed bool) {
 	if r.whole && r.gone < 0 {
 		p.lapsed = false
 	}
 	if r.info.seq > max(p.info.seq, p.floor) {
-		changed = changed || !r.info.meta.equal(p.info.meta) || r.info.settled != p.info.settled || r.info.left != p.info.left
+		if !r.info.equal(p.info) {
+			changed, b.turned = true, true
+		}
 		p.info = r.info
 	}
 	listed := make(map[Key]bool, len(r.claims))
@@ -180,7 +193,7 @@ func (p *page) take(r report) (changed bool) {
 			continue
 		}
 		p.claims[e.key] = e.stake
-		changed = true
+		changed, b.claimed[e.key] = true, true
 	}
 	if r.floor <= p.floor || !r.whole && r.after > p.floor {
 		return changed
@@ -189,7 +202,9 @@ func (p *page) take(r report) (changed bool) {
 	for key, s := range p.claims {
 		if s.seq <= p.floor && (s.released || r.whole && !listed[key]) {
 			delete(p.claims, key)
-			changed = changed || !s.released
+			if !s.released {
+				changed, b.claimed[key] = true, true
+			}
 		}
 	}
 	return changed
@@ -228,46 +243,86 @@ func (p *page) report(name string, after uint64, gone time.Duration) report {
 	return r
 }
 
-// all are the claims of everybody, by key; the best standing first, then the
-// highest epoch, then by name.
+// all are the claims of everybody, by key, each as of has them.
 func (b *book) all() map[Key][]Claim {
 	claims := map[Key][]Claim{}
 	for name, p := range b.pages {
-		add := func(key Key, s stake, standing Standing) {
-			if !p.orphaned.IsZero() {
-				standing = Orphaned
-			}
-			if !s.released {
-				claims[key] = append(claims[key], Claim{key, name, s.epoch, s.up, s.refused, standing})
-			}
+		for key := range p.claims {
+			p.append(claims, name, key)
 		}
-		for key, s := range p.claims {
-			add(key, s, Held)
-		}
-		for key, s := range p.former {
+		for key := range p.former {
 			if _, ok := p.claims[key]; !ok {
-				add(key, s, Inherited)
+				p.append(claims, name, key)
 			}
 		}
 	}
 	for _, c := range claims {
-		slices.SortFunc(c, func(a, b Claim) int {
-			return cmp.Or(cmp.Compare(a.Standing, b.Standing), cmp.Compare(b.Epoch, a.Epoch), strings.Compare(a.Node, b.Node))
-		})
+		sortClaims(c)
 	}
 	return claims
+}
+
+// of are the claims of everybody to these keys: the best standing first, then the
+// highest epoch, then by name.
+func (b *book) of(keys map[Key]bool) map[Key][]Claim {
+	claims := make(map[Key][]Claim, len(keys))
+	for key := range keys {
+		claims[key] = nil
+		for name, p := range b.pages {
+			p.append(claims, name, key)
+		}
+		sortClaims(claims[key])
+	}
+	return claims
+}
+
+// append adds what the node claims of a key, if anything.
+func (p *page) append(claims map[Key][]Claim, node string, key Key) {
+	s, held := p.claims[key]
+	standing := Held
+	if !held {
+		var former bool
+		if s, former = p.former[key]; !former {
+			return
+		}
+		standing = Inherited
+	}
+	if !p.orphaned.IsZero() {
+		standing = Orphaned
+	}
+	if !s.released {
+		claims[key] = append(claims[key], Claim{key, node, s.epoch, s.up, s.refused, standing})
+	}
+}
+
+func sortClaims(c []Claim) {
+	slices.SortFunc(c, func(a, b Claim) int {
+		return cmp.Or(cmp.Compare(a.Standing, b.Standing), cmp.Compare(b.Epoch, a.Epoch), strings.Compare(a.Node, b.Node))
+	})
+}
+
+// changes returns what has changed since the last call. If more than claims has, claims
+// is nil.
+func (b *book) changes() (turned bool, claims map[Key][]Claim) {
+	turned = b.turned
+	if !turned {
+		claims = b.of(b.claimed)
+	}
+	b.turned = false
+	clear(b.claimed)
+	return turned, claims
 }
 
 // orphan and adopt follow a node that leaves and comes.
 func (b *book) orphan(name string, now time.Time) {
 	if p := b.pages[name]; p != nil && name != b.self {
-		p.orphaned, p.lapsed = now, true
+		p.orphaned, p.lapsed, b.turned = now, true, true
 	}
 }
 
 func (b *book) adopt(name string) {
 	if p := b.pages[name]; p != nil {
-		p.orphaned = time.Time{}
+		p.orphaned, b.turned = time.Time{}, true
 	}
 }
 
@@ -283,5 +338,7 @@ func (b *book) expire(now time.Time) (changed bool) {
 	maps.DeleteFunc(b.pages, func(_ string, p *page) bool {
 		return !p.orphaned.IsZero() && now.Sub(p.orphaned) > memory
 	})
-	return changed || len(b.pages) < size
+	changed = changed || len(b.pages) < size
+	b.turned = b.turned || changed
+	return changed
 }

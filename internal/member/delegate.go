@@ -95,9 +95,6 @@ func (g *Group) learn(reports ...report) bool {
 		case old:
 		}
 	}
-	if learned {
-		g.claims = nil
-	}
 	g.mu.Unlock()
 	if refuted {
 		g.log.Warn("other members have newer claims from this node's name than it sent: check for a clock set back or a second node with this name")
@@ -154,7 +151,7 @@ func (e events) NotifyLeave(n *memberlist.Node) {
 		d.left = p.info.left
 	}
 	delete(g.members, n.Name)
-	g.claims = nil
+	g.book.turned = true
 	g.size.Store(int32(len(g.members)))
 	signal(g.changed)
 	if n.Name == g.self {

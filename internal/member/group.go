@@ -50,7 +50,6 @@ type Group struct {
 
 	mu       sync.Mutex // never held while memberlist is called, which calls back
 	book     *book
-	claims   map[Key][]Claim // of the book, nil: to be made again
 	members  map[string]netip.AddrPort
 	departed map[string]departure
 	nodes    map[netip.Addr]bool // that Join was last called with
@@ -161,13 +160,16 @@ func (g *Group) SetClaims(own []Claim) {
 	g.say(func() bool { return g.book.claim(own) })
 }
 
+// ChangeClaims is SetClaims for what changes of many claims: these come, or are others
+// now, and those are released. SetClaims must have been called before.
+func (g *Group) ChangeClaims(own []Claim, released []Key) {
+	g.say(func() bool { return g.book.reclaim(own, released) })
+}
+
 // say changes what we say, and has it sent.
 func (g *Group) say(change func() bool) {
 	g.mu.Lock()
 	changed := change()
-	if changed {
-		g.claims = nil
-	}
 	g.mu.Unlock()
 	if changed {
 		signal(g.wake)
@@ -176,20 +178,26 @@ func (g *Group) say(change func() bool) {
 }
 
 // Claims are all claims by key, our own included: the best standing first,
-// then the highest epoch, then by name. The map must not be changed; it does not
-// change either, later calls return others.
+// then the highest epoch, then by name. The map is the caller's.
 func (g *Group) Claims() map[Key][]Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.claims == nil {
-		g.claims = g.book.all()
-	}
-	return g.claims
+	return g.book.all()
 }
 
 // Changed has a value whenever members, their metas, claims or Synced may have
-// changed since the last one was taken. Many changes may make one value.
+// changed since the last one was taken. Many changes may make one value. Changes says
+// what it was.
 func (g *Group) Changed() <-chan struct{} { return g.changed }
+
+// Changes returns what has changed since the last call. If only claims have, it is
+// those of each key that is concerned, as Claims has them, or none; otherwise members
+// is true, and anything may have changed.
+func (g *Group) Changes() (members bool, claims map[Key][]Claim) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.book.changes()
+}
 
 // Synced says whether this member knows what there is to know: it has exchanged
 // all with a member that does, or it has been there for a second without meeting
@@ -294,9 +302,6 @@ func (g *Group) expire(now time.Time) {
 	g.mu.Lock()
 	expired := g.book.expire(now)
 	maps.DeleteFunc(g.departed, func(_ string, d departure) bool { return now.Sub(d.at) > memory })
-	if expired {
-		g.claims = nil
-	}
 	g.mu.Unlock()
 	if expired {
 		signal(g.changed)

@@ -17,9 +17,10 @@ func (b *book) tell(change func(*info)) bool {
 	own := b.own()
 	next := own.info
 	change(&next)
-	if next.meta.equal(own.info.meta) && next.settled == own.info.settled && next.left == own.info.left {
+	if next.equal(own.info) {
 		return false
 	}
+	b.turned = true
 	own.floor++
 	next.seq = own.floor
 	own.info = next
@@ -28,33 +29,50 @@ func (b *book) tell(change func(*info)) bool {
 
 // claim replaces our claims by these, without those that cannot be sent; it says whether anything changed.
 func (b *book) claim(claims []Claim) (changed bool) {
-	own := b.own()
 	wanted := make(map[Key]bool, len(claims))
+	for _, c := range claims {
+		wanted[c.Key.normal()] = true
+	}
+	var released []Key
+	for key := range b.own().claims {
+		if !wanted[key] {
+			released = append(released, key)
+		}
+	}
+	changed = b.reclaim(claims, released)
+	if own := b.own(); own.former != nil {
+		own.former, b.turned = nil, true
+	}
+	// Last, so that a member that has read up to here has read all claims.
+	return b.tell(func(i *info) { i.settled = true }) || changed
+}
+
+// reclaim changes single claims, and releases others; it says whether anything changed.
+func (b *book) reclaim(claims []Claim, released []Key) (changed bool) {
+	own := b.own()
 	set := func(key Key, s stake) {
 		own.floor++
 		s.seq = own.floor
 		own.claims[key] = s
-		changed = true
+		changed, b.claimed[key] = true, true
 	}
 	for _, c := range claims {
 		key := c.Key.normal()
 		if !key.valid() {
 			continue
 		}
-		wanted[key] = true
 		have, ok := own.claims[key]
 		if !ok || have.released || have.epoch != c.Epoch || have.up != c.Up || have.refused != c.Refused {
 			set(key, stake{epoch: c.Epoch, up: c.Up, refused: c.Refused})
 		}
 	}
-	for key, have := range own.claims {
-		if !wanted[key] && !have.released {
+	for _, key := range released {
+		key = key.normal()
+		if have, ok := own.claims[key]; ok && !have.released {
 			set(key, stake{released: true})
 		}
 	}
-	own.former = nil
-	// Last, so that a member that has read up to here has read all claims.
-	return b.tell(func(i *info) { i.settled = true }) || changed
+	return changed
 }
 
 // unsent are our changes since the last call, in their order; ok is false when

@@ -87,7 +87,7 @@ func (g *Group) admit(name string, addr netip.AddrPort) {
 	g.members[name] = addr
 	delete(g.departed, name)
 	g.book.adopt(name)
-	g.claims = nil
+	g.book.turned = true
 	g.size.Store(int32(len(g.members)))
 	if name != g.self {
 		g.log.Info("member joined", "member", name, "address", addr.Addr())
@@ -99,7 +99,7 @@ func (g *Group) admit(name string, addr netip.AddrPort) {
 // that it has heard of in an exchange. The caller has the lock.
 func (g *Group) settle(now time.Time) {
 	if !g.synced && !g.exchanged.IsZero() && (len(g.doubts) == 0 || now.Sub(g.exchanged) >= believed) {
-		g.synced = true
+		g.synced, g.book.turned = true, true
 		signal(g.changed)
 	}
 }

@@ -33,16 +33,19 @@ type Group struct {
 	name    string
 	addr    netip.AddrPort
 	meta    member.Meta
-	claims  []member.Claim
+	claims  map[member.Key]member.Claim
 	cut     bool // it hears nothing, and nobody hears it
 	changed chan struct{}
+	// claimed are the keys whose claims have changed, turned is that more has.
+	claimed map[member.Key]bool
+	turned  bool
 }
 
 var _ agent.Group = (*Group)(nil)
 
 // Start adds a member.
 func (g *Gossip) Start(name string, addr netip.AddrPort) *Group {
-	m := &Group{gossip: g, name: name, addr: addr, changed: make(chan struct{}, 1)}
+	m := &Group{gossip: g, name: name, addr: addr, claims: map[member.Key]member.Claim{}, changed: make(chan struct{}, 1), claimed: map[member.Key]bool{}}
 	g.change(func() {
 		g.all[name] = m
 		delete(g.died, name)
@@ -61,11 +64,17 @@ func (g *Gossip) Kill(name string) {
 
 // change changes what members say, and lets all know.
 func (g *Gossip) change(do func()) {
+	g.tell(do, func(m *Group) { m.turned = true })
+}
+
+// tell changes what members say, and has each of them note what it was.
+func (g *Gossip) tell(do func(), note func(*Group)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	do()
 	for _, m := range g.all {
 		if !m.cut {
+			note(m)
 			m.signal()
 		}
 	}
@@ -100,14 +109,38 @@ func (m *Group) Claims() map[member.Key][]member.Claim {
 	defer m.gossip.mu.Unlock()
 	out := map[member.Key][]member.Claim{}
 	for _, o := range m.gossip.all {
-		for _, c := range o.claims {
-			if c.Node = o.name; o.cut && o != m {
-				c.Standing = member.Orphaned
-			}
-			out[c.Key] = append(out[c.Key], c)
+		for key := range o.claims {
+			out[key] = append(out[key], m.claim(o, key))
 		}
 	}
 	return out
+}
+
+// claim is what o claims of a key, as m sees it.
+func (m *Group) claim(o *Group, key member.Key) member.Claim {
+	c := o.claims[key]
+	if c.Node = o.name; o.cut && o != m {
+		c.Standing = member.Orphaned
+	}
+	return c
+}
+
+// Changes is as member.Group.Changes.
+func (m *Group) Changes() (members bool, claims map[member.Key][]member.Claim) {
+	m.gossip.mu.Lock()
+	defer m.gossip.mu.Unlock()
+	claims = map[member.Key][]member.Claim{}
+	for key := range m.claimed {
+		claims[key] = nil
+		for _, o := range m.gossip.all {
+			if _, has := o.claims[key]; has {
+				claims[key] = append(claims[key], m.claim(o, key))
+			}
+		}
+	}
+	members, m.turned = m.turned, false
+	clear(m.claimed)
+	return members, claims
 }
 
 // SetMeta is as member.Group.SetMeta.
@@ -126,7 +159,31 @@ func equal(a, b member.Meta) bool {
 
 // SetClaims is as member.Group.SetClaims.
 func (m *Group) SetClaims(own []member.Claim) {
-	m.gossip.change(func() { m.claims = slices.Clone(own) })
+	m.gossip.change(func() {
+		clear(m.claims)
+		for _, c := range own {
+			m.claims[c.Key] = c
+		}
+	})
+}
+
+// ChangeClaims is as member.Group.ChangeClaims.
+func (m *Group) ChangeClaims(own []member.Claim, released []member.Key) {
+	m.gossip.tell(func() {
+		for _, c := range own {
+			m.claims[c.Key] = c
+		}
+		for _, key := range released {
+			delete(m.claims, key)
+		}
+	}, func(o *Group) {
+		for _, c := range own {
+			o.claimed[c.Key] = true
+		}
+		for _, key := range released {
+			o.claimed[key] = true
+		}
+	})
 }
 
 // Changed is as member.Group.Changed.
