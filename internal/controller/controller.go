@@ -198,11 +198,16 @@ func newManager(o Options, c *classes, kinds *apikinds.Set) (manager.Manager, er
 	return mgr, nil
 }
 
+// writeTimeout is for a connection that is dead: HTTP/1.1 does not find out.
+const writeTimeout = 30 * time.Second
+
 // newWriter returns the client for Services and events. It is not limited on
-// our side: the API server's own fairness does that.
+// our side: the API server's own fairness does that. It has a connection for each request
+// under way: in one that all share (HTTP/2) they cost both sides more time.
 func newWriter(base *rest.Config) (kubernetes.Interface, error) {
 	c := rest.CopyConfig(base)
 	c.QPS = -1
+	c.NextProtos, c.Timeout = []string{"http/1.1"}, writeTimeout
 	c.ContentType = runtime.ContentTypeProtobuf
 	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	writer, err := kubernetes.NewForConfig(c)
