@@ -25,10 +25,6 @@ func newInformer(lw toolscache.ListerWatcher, kind runtime.Object, resync time.D
 // IsWatchListSemanticsUnSupported is how informers ask.
 func (lister) IsWatchListSemanticsUnSupported() bool { return true }
 
-func (l lister) List(o metav1.ListOptions) (runtime.Object, error) {
-	return l.ListWithContext(context.Background(), o)
-}
-
 // ListWithContext lists what is there now, where an informer would take whatever the API
 // server has in its cache.
 func (l lister) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
