@@ -25,12 +25,13 @@ import (
 	"fairlead.io/test/kit/daemons"
 )
 
-// What CloudSigma's own controller needs for a Service: calls to create, move and
-// delete.
+// The most calls to create, move and delete a Service: what CloudSigma's own controller needs.
+// It deletes with 6, but does not read tags before it writes them, nor the server afterwards:
+// what others have changed is lost, and what the cloud has ignored is not found.
 const (
 	sigmaCreate = 9
 	sigmaMove   = 4
-	sigmaDelete = 6
+	sigmaDelete = 6 + 2
 )
 
 // sigmaServices is how many Services come at once, and are looked at when nothing
@@ -282,10 +283,10 @@ func (c *cluster) sigmaCalls(ctx context.Context, s settings, latency time.Durat
 	}
 	in := fmt.Sprintf(", %d ms per call, of %d times the median", latency.Milliseconds(), s.rounds)
 	for _, w := range []struct {
-		what   string
-		theirs float64
+		what string
+		most float64
 	}{{"create", sigmaCreate}, {"move", sigmaMove}, {"delete", sigmaDelete}} {
-		rows = append(rows, info("calls to "+w.what+" a Service"+in, median(calls[w.what]), "").atMost(w.theirs), info("time to "+w.what+" it"+in, median(seconds[w.what]), "s"))
+		rows = append(rows, info("calls to "+w.what+" a Service"+in, median(calls[w.what]), "").atMost(w.most), info("time to "+w.what+" it"+in, median(seconds[w.what]), "s"))
 	}
 	return rows, nil
 }
