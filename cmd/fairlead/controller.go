@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -22,10 +22,10 @@ import (
 	"fairlead.io/internal/setup"
 )
 
-// ballast is how many bytes a controller holds that it never touches, and so never takes
-// from the machine. Go collects garbage when the heap has doubled; with little in memory and
-// much garbage in bursts, that would be all the time.
-const ballast = 48 << 20
+// heapGrowth in percent is how far the heap grows between two collections of
+// garbage, unless $GOGC says otherwise. Go's default is 100; a controller has
+// little in memory and makes much garbage in bursts.
+const heapGrowth = 200
 
 // podNamespaceFile tells a process in a pod its namespace.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -159,9 +159,10 @@ or anywhere with access to the API server.`,
 				return err
 			}
 		}
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(heapGrowth)
+		}
 		o.Log.Info("starting", "version", version, "api server", o.REST.Host, "leader election", leader.elect)
-		held := make([]byte, ballast)
-		defer runtime.KeepAlive(held)
 		return controller.Run(c.Context(), o)
 	}
 	return c

@@ -34,7 +34,11 @@ func (a *agent) claim(addr netip.Addr) { a.claimsDirty[addr] = true }
 
 // publishClaims tells the other agents what this node has.
 func (a *agent) publishClaims() {
-	if a.group == nil || !a.allClaimsDirty && len(a.claimsDirty) == 0 {
+	if a.group == nil { // until there is one; then all are told
+		clear(a.claimsDirty)
+		return
+	}
+	if !a.allClaimsDirty && len(a.claimsDirty) == 0 {
 		return
 	}
 	var mine []member.Claim

@@ -157,10 +157,7 @@ func (g *fakeGroup) tell(do func()) {
 	g.mu.Lock()
 	do()
 	g.mu.Unlock()
-	select {
-	case g.changed <- struct{}{}:
-	default:
-	}
+	g.signal()
 }
 
 // die has a member die, as it was; claims says what it had.
@@ -233,6 +230,8 @@ func (g *fakeGroup) SetClaims(own []member.Claim) {
 	defer g.mu.Unlock()
 	g.mine = slices.Clone(own)
 	g.published++
+	g.turned = true
+	g.signal()
 }
 
 func (g *fakeGroup) ChangeClaims(own []member.Claim, released []member.Key) {
@@ -243,6 +242,18 @@ func (g *fakeGroup) ChangeClaims(own []member.Claim, released []member.Key) {
 	}
 	g.mine = append(slices.DeleteFunc(g.mine, func(c member.Claim) bool { return slices.Contains(released, c.Key) }), own...)
 	g.published++
+	for _, key := range released {
+		g.claimed[key] = true
+	}
+	g.signal()
+}
+
+// signal says that something has changed, as the real one does of own claims, too.
+func (g *fakeGroup) signal() {
+	select {
+	case g.changed <- struct{}{}:
+	default:
+	}
 }
 
 func (g *fakeGroup) Changes() (members bool, claims map[member.Key][]member.Claim) {

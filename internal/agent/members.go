@@ -19,6 +19,7 @@ import (
 func (a *agent) look(now time.Time) {
 	var list corev1.NodeList
 	if err := a.cluster.List(a.background, &list); err != nil {
+		a.membersDirty = true // with the next turn, once a renewal at the latest
 		return
 	}
 	meta := metaOf(a.links, &a.scope, a.proxy.state(), !a.leaving.IsZero())

@@ -101,7 +101,8 @@ func (a *agent) reportInTurn(now time.Time) {
 	if a.synced {
 		a.reportPresence()
 	}
-	a.reportRest = now.Add(min((reportShare-1)*time.Since(began), maxReportRest))
+	took := time.Since(began)
+	a.reportRest = began.Add(took + min((reportShare-1)*took, maxReportRest))
 }
 
 // report hands what this node does to the reporter, if it changed.

@@ -28,7 +28,6 @@ const pause = time.Second
 func NewCache(log *slog.Logger, rewound func()) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
 		o.HTTPClient = nil // a new one is made from the configuration
-		o.NewInformer = newInformer
 		return cache.New(configure(c, log, rewound), o)
 	}
 }

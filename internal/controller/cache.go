@@ -203,6 +203,7 @@ type promptCache struct {
 
 func newCache(log *slog.Logger, cs *classes, k *apikinds.Set, rewound func()) cache.NewCacheFunc {
 	return func(c *rest.Config, o cache.Options) (cache.Cache, error) {
+		o.NewInformer = newInformer
 		inner, err := apiretry.NewCache(log, rewound)(c, o)
 		return promptCache{inner, cs, k}, err
 	}

@@ -118,6 +118,8 @@ func (c *common) write(ctx context.Context, s *lb.Service, patch kubeapi.Patches
 	if data == nil {
 		return s, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	written, err := c.client.CoreV1().Services(s.Key.Namespace).Patch(ctx, s.Key.Name, types.StrategicMergePatchType, data,
 		metav1.PatchOptions{FieldManager: component}, subresource...)
 	switch {

@@ -134,7 +134,7 @@ func Run(ctx context.Context, o Options) error {
 		return apiretry.IgnoreEnd(ctx, err)
 	}
 	kinds.Cache = mgr.GetCache()
-	writer, err := newWriter(o.REST)
+	writer, err := newWriter(o.REST, c.workers())
 	if err != nil {
 		return err
 	}
@@ -196,25 +196,6 @@ func newManager(o Options, c *classes, kinds *apikinds.Set) (manager.Manager, er
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	return mgr, nil
-}
-
-// writeTimeout is for a connection that is dead: HTTP/1.1 does not find out.
-const writeTimeout = 30 * time.Second
-
-// newWriter returns the client for Services and events. It is not limited on
-// our side: the API server's own fairness does that. It has a connection for each request
-// under way: in one that all share (HTTP/2) they cost both sides more time.
-func newWriter(base *rest.Config) (kubernetes.Interface, error) {
-	c := rest.CopyConfig(base)
-	c.QPS = -1
-	c.NextProtos, c.Timeout = []string{"http/1.1"}, writeTimeout
-	c.ContentType = runtime.ContentTypeProtobuf
-	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	writer, err := kubernetes.NewForConfig(c)
-	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
-	}
-	return writer, nil
 }
 
 // ensureGossipKey creates the Secret by which agents recognise each other, unless it

@@ -113,11 +113,17 @@ func (e *events) Start(ctx context.Context) error {
 		if !e.hold(ctx, w.since) {
 			return nil
 		}
-		event := w.object()
-		if _, err := e.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: component}); err != nil && ctx.Err() == nil && !(w.once != "" && apierrors.IsAlreadyExists(err)) {
+		if err := e.write(ctx, w.object()); err != nil && ctx.Err() == nil && !(w.once != "" && apierrors.IsAlreadyExists(err)) {
 			e.log.Warn("event not written", "object", w.about.Namespace+"/"+w.about.Name, "reason", w.event.Reason, "error", err)
 		}
 	}
+}
+
+func (e *events) write(ctx context.Context, event *corev1.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err := e.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: component})
+	return err
 }
 
 func (e *events) next() (waitingEvent, bool) {

@@ -202,9 +202,10 @@ func (b *book) take(p *page, r report) (changed bool) {
 	for key, s := range p.claims {
 		if s.seq <= p.floor && (s.released || r.whole && !listed[key]) {
 			delete(p.claims, key)
-			if !s.released {
+			if _, former := p.former[key]; former || !s.released {
 				changed, b.claimed[key] = true, true
 			}
+			delete(p.former, key) // the process has said what it claims of it
 		}
 	}
 	return changed

@@ -105,3 +105,24 @@ func TestChangesOfClaimsOnly(t *testing.T) {
 		}
 	}
 }
+
+// What a process has released is not its predecessor's again when the proof is forgotten.
+func TestReleasedIsNotInherited(t *testing.T) {
+	b := newBook("b", 1, ready)
+	b.merge(newSpeaker("a", 100).say(up(vip, 1)), true, epoch)
+	next := newSpeaker("a", 101)
+	claimed, released := next.say(up(vip, 2)), next.say()
+	next.tell(func(i *info) { i.meta = Meta{} })
+	meta, _ := next.unsent()
+	var f follower
+	for _, r := range []report{meta, released, claimed, released} {
+		b.merge(r, true, epoch)
+		f.follow(b)
+		if diff := cmp.Diff(b.all(), f.claims, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	if got := known(b, vip); got != nil {
+		t.Errorf("claimed: %v", got)
+	}
+}

@@ -1,4 +1,4 @@
-package apiretry
+package controller
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// asked keeps what an informer asks for.
-type asked struct {
+// questions keeps what an informer asks for.
+type questions struct {
 	mu             sync.Mutex
 	lists, watches []metav1.ListOptions
 }
 
-func (a *asked) source() *toolscache.ListWatch {
+func (a *questions) source() *toolscache.ListWatch {
 	note := func(to *[]metav1.ListOptions, o metav1.ListOptions) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -37,9 +37,9 @@ func (a *asked) source() *toolscache.ListWatch {
 	}
 }
 
-// An informer lists what is there now, all at once, and watches from there.
-func TestInformerBeginsWithAFreshList(t *testing.T) {
-	var a asked
+// The informer of Services lists what is there now, all at once, and watches from there.
+func TestServicesBeginWithAFreshList(t *testing.T) {
+	var a questions
 	informer := newInformer(a.source(), &corev1.Service{}, 0, toolscache.Indexers{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -1,24 +1,29 @@
-package apiretry
+package controller
 
 import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// lister has an informer begin with a list, not with a watch that sends all objects one by
-// one: with 1,000 Services that costs the API server and us a tenth of a second more, of
-// two processors. The list is as fresh as that watch would be.
+// lister has the informer of Services begin with a list, not with a watch that sends all of
+// them one by one, which costs the API server and us more time. The list is as fresh as that
+// watch would be. It is in memory as a whole for a moment, before objects are stripped to what
+// is read: for kinds of which much is dropped, as of Nodes, that is not worth it.
 type lister struct {
 	toolscache.ListerWatcher
 	with toolscache.ListerWatcherWithContext
 }
 
 func newInformer(lw toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
+	if _, is := kind.(*corev1.Service); !is {
+		return toolscache.NewSharedIndexInformer(lw, kind, resync, by)
+	}
 	return toolscache.NewSharedIndexInformer(lister{lw, toolscache.ToListerWatcherWithContext(lw)}, kind, resync, by)
 }
 
