@@ -11,7 +11,7 @@ import (
 
 // throughput: Services that are pending when a controller starts all get their
 // address. The time is from the start of the process until a watch has seen the
-// last address.
+// last address. A run takes a second or two, so that it takes many to be sure.
 func throughput(ctx context.Context, s settings) (rows []Row, err error) {
 	c, err := startCluster(ctx, sandbox.Options{})
 	if err != nil {
@@ -19,7 +19,7 @@ func throughput(ctx context.Context, s settings) (rows []Row, err error) {
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	perSecond := make([][]float64, len(sides))
-	err = takeTurns(s.rounds, sides, func(i int, of side) error {
+	err = takeTurns(3*s.rounds, sides, func(i int, of side) error {
 		seconds, err := c.addressAll(ctx, s, of, nil)
 		perSecond[i] = append(perSecond[i], float64(s.n)/seconds)
 		progress("  %s: %.2f s", of.name, seconds)
