@@ -86,9 +86,7 @@ func (a *agent) raise(addr netip.Addr, h *holding, now time.Time) bool {
 		return false
 	}
 	h.failed, h.failures, h.failure = false, 0, nil
-	if h.unfit {
-		h.unfit = false
-	}
+	h.unfit = false
 	for _, iface := range h.ifaces {
 		if !slices.Contains(want, iface) {
 			a.announcer.Disown(addr, iface)

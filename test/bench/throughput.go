@@ -11,7 +11,7 @@ import (
 
 // throughput: Services that are pending when a controller starts all get their
 // address. The time is from the start of the process until a watch has seen the
-// last address. A run takes a second or two, so that it takes many to be sure.
+// last address. One run takes a second or two and varies, so there are three times as many as of other groups.
 func throughput(ctx context.Context, s settings) (rows []Row, err error) {
 	c, err := startCluster(ctx, sandbox.Options{})
 	if err != nil {
